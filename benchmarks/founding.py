@@ -1,0 +1,320 @@
+"""How fast: the reference and sqc side by side, in one run, on the same cores.
+
+    python benchmarks/founding.py            everything, some minutes
+    python benchmarks/founding.py --quick    smaller runs, under a minute
+    python benchmarks/founding.py --json     the numbers as JSON, after the tables on standard error
+
+The reference is pyserq 0.1.5.dev90 (extra `bench`); without it the ratios are left out. Before anything
+is timed, the kernel is checked to run natively: if the mark did not take effect, the exit code is 1.
+Times are wall-clock seconds of the whole job, best of the repetitions; compilation and start-up are
+listed apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import sqc
+from sqc_runtime.native import took_effect
+
+try:
+    import pyserq
+except ImportError:
+    pyserq = None
+
+ROOT = Path(__file__).resolve().parent.parent
+FOUNDING = ROOT / "programs" / "04-cache.sq"
+MM1 = ROOT / "tests" / "corpus" / "a01_fifo_mm1.sq"
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class Job:
+    """One program at one setting, run for seeds 1..n."""
+
+    name: str
+    path: Path
+    sets: Mapping[str, float]
+    horizon: float
+    warmup: float
+    seeds: int
+    target: float
+
+
+def jobs(quick: bool) -> tuple[Job, ...]:
+    horizon, warmup = (4_000.0, 400.0) if quick else (20_000.0, 2_000.0)
+    seeds = 64 if quick else 128
+    return (
+        Job("founding, C = 2e5", FOUNDING, {"C": 2e5}, horizon, warmup, seeds, 5.0),
+        Job("founding, C = 2e4", FOUNDING, {"C": 2e4}, horizon, warmup, seeds, 5.0),
+        Job("M/M/1 (a01)", MM1, {}, 5 * horizon, 5 * warmup, seeds, 4.0),
+    )
+
+
+def best(repeat: int, work: Callable[[], Any]) -> float:
+    """Seconds of the fastest of `repeat` calls."""
+    times = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+# --------------------------------------------------------------------------- the two sides
+
+
+def reference_seconds(job: Job, repeat: int) -> tuple[float, float]:
+    """Seconds and events of all runs on as many threads as cores; its programs are compiled beforehand."""
+    sets = {name: repr(value) for name, value in job.sets.items()}
+    programs = [
+        pyserq.compile(str(job.path), horizon=job.horizon, warmup=job.warmup, seed=seed, sets=sets)
+        for seed in range(1, job.seeds + 1)
+    ]
+    with ThreadPoolExecutor(CORES) as pool:
+        events = float(sum(report.events for report in pool.map(pyserq.run, programs)))
+        return best(repeat, lambda: list(pool.map(pyserq.run, programs))), events
+
+
+def ours_seconds(job: Job, repeat: int) -> tuple[float, float]:
+    """Seconds and events of the same runs, every metric of a sweep included; the kernel is warm and grown."""
+    kernel = sqc.compile(job.path).kernel()
+    inputs = {**kernel.inputs, **job.sets}
+    seeds = np.arange(1, job.seeds + 1, dtype=np.uint64)
+
+    def work() -> Any:
+        return kernel.lanes(seeds, horizon=job.horizon, warmup=job.warmup, inputs=inputs, threads=CORES)
+
+    batch = work()
+    if batch.failures:
+        raise SystemExit(f"{job.name}: {batch.failures}")
+    return best(repeat, work), float(np.sum(batch.metrics["events"]))
+
+
+def speed(quick: bool) -> list[dict[str, Any]]:
+    rows = []
+    for job in jobs(quick):
+        repeat = 2 if quick else 3
+        seconds, events = ours_seconds(job, repeat)
+        row: dict[str, Any] = {
+            "work": job.name,
+            "runs": job.seeds,
+            "events": events,
+            "sqc_events_per_s": events / seconds,
+            "sqc_runs_per_s": job.seeds / seconds,
+            "target_ratio": job.target,
+        }
+        if pyserq is not None:
+            seconds_there, events_there = reference_seconds(job, repeat)
+            if events_there != events:
+                raise SystemExit(f"{job.name}: the reference counts {events_there:.0f} events, sqc {events:.0f}")
+            row["pyserq_events_per_s"] = events / seconds_there
+            row["pyserq_runs_per_s"] = job.seeds / seconds_there
+            row["ratio"] = seconds_there / seconds
+        rows.append(row)
+    return rows
+
+
+# --------------------------------------------------------------------------- compilation and start-up
+
+
+def check_native() -> None:
+    """Exit code 1 unless the founding kernel is one native call: the mark in ENTRY, and no loop of its own there."""
+    kernel = sqc.compile(FOUNDING).kernel()
+    if kernel.mode != "native" or not took_effect(kernel.emit("hlo")):
+        print("the native mark did not take effect: the kernel would run at a fraction of its speed", file=sys.stderr)
+        raise SystemExit(1)
+
+
+COLD = """
+import sys, time
+import sqc
+start = time.perf_counter()
+kernel = sqc.compile(sys.argv[1]).kernel()
+kernel([1], horizon=10.0)
+print(kernel.compile_seconds, time.perf_counter() - start)
+"""
+
+
+def process_seconds(arguments: Sequence[str], environment: Mapping[str, str], repeat: int) -> float:
+    def work() -> None:
+        subprocess.run(arguments, env=dict(environment), check=True, stdout=subprocess.DEVNULL)
+
+    return best(repeat, work)
+
+
+def start_up(quick: bool) -> list[dict[str, Any]]:
+    repeat = 2 if quick else 5
+    run = ["run", str(FOUNDING), "--horizon", "20000", "--warmup", "2000"]
+    command = [sys.executable, "-m", "sqc"]
+    with tempfile.TemporaryDirectory() as cold:
+        environment = {**os.environ, "XDG_CACHE_HOME": cold, "JAX_COMPILATION_CACHE_DIR": f"{cold}/jax"}
+        done = subprocess.run(
+            [sys.executable, "-c", COLD, str(FOUNDING)], env=environment, check=True, capture_output=True, text=True
+        )
+        compiling, first_call = map(float, done.stdout.split())
+        first = process_seconds([*command, *run], environment, 1)
+        warm = process_seconds([*command, *run], environment, repeat)
+        check = process_seconds([*command, "check", str(FOUNDING)], environment, repeat)
+    return [
+        {"what": "kernel compile, cold", "seconds": compiling, "target": 2.0},
+        {"what": "program to first result, cold, in process", "seconds": first_call, "target": None},
+        {"what": "sqc run, whole process, cold cache", "seconds": first, "target": None},
+        {"what": "sqc run, whole process, warm cache", "seconds": warm, "target": 2.5},
+        {"what": "sqc check, whole process", "seconds": check, "target": 0.4},
+    ]
+
+
+# --------------------------------------------------------------------------- scaling
+
+#: The founding program with the rate, the think time and the engine's speed as inputs.
+LIVE = (
+    FOUNDING.read_text(encoding="utf-8")
+    .replace("let Lambda = 0.5;\n", "")
+    .replace("let Z = 3.0;\n", "")
+    .replace("let a = 2e-5;\n", "")
+    .replace("let d = 2e-4;\n", "")
+    .replace(
+        "fn main() {\n",
+        "fn main() {\n"
+        '  let Lambda = args.number("Lambda", 0.5);\n'
+        '  let Z = args.number("Z", 3);\n'
+        '  let a = args.number("a", 2e-5);\n'
+        '  let d = args.number("d", 2e-4);\n',
+    )
+)
+
+
+def timed_lanes(
+    program: sqc.Program, lanes: int, horizon: float, warmup: float, sets: Mapping[str, float], repeat: int
+) -> tuple[float, Any]:
+    kernel = program.kernel()
+    inputs = {**kernel.inputs, **sets}
+    seeds = np.arange(1, lanes + 1, dtype=np.uint64)
+
+    def work() -> Any:
+        return kernel.lanes(seeds, horizon=horizon, warmup=warmup, inputs=inputs, threads=CORES)
+
+    batch = work()
+    return best(repeat, work), batch.metrics
+
+
+def scaling(quick: bool) -> list[dict[str, Any]]:
+    repeat = 2
+    founding = sqc.compile(FOUNDING)
+    rows: list[dict[str, Any]] = []
+
+    def add(what: str, seconds: float, metrics: Mapping[str, Any]) -> None:
+        events = float(np.sum(metrics["events"]))
+        rows.append(
+            {
+                "what": what,
+                "events": events,
+                "live": float(np.mean(metrics["mean_live"])),
+                "evicted": float(np.sum(metrics["pool.kv.evicted_entries"])),
+                "ns_per_event_and_core": 1e9 * seconds * CORES / events,
+            }
+        )
+
+    for horizon in (1_000.0, 10_000.0, 100_000.0)[: 2 if quick else 3]:
+        add(f"horizon {horizon:g}", *timed_lanes(founding, 2 * CORES, horizon, horizon / 10, {"C": 2e4}, repeat))
+
+    # Live sessions = rate x 4 thinks x think time; the engine is made faster with the rate, so that its load stays.
+    for rate, think in ((0.5, 3.0), (5.0, 3.0), (5.0, 30.0), (50.0, 30.0)):
+        live, scale = 4 * rate * think, rate / 0.5
+        horizon = max(8 * think * 5, (20_000.0 if quick else 100_000.0) / 10 / rate)
+        for pressure, units in (("ample", 20_000.0), ("tight", 2_500.0)):
+            sets = {"Lambda": rate, "Z": think, "a": 2e-5 / scale, "d": 2e-4 / scale, "C": max(units * live, 2e4)}
+            # A program of its own for every row, so that capacities grown for one do not slow another.
+            seconds, metrics = timed_lanes(sqc.compile(source=LIVE), CORES, horizon, horizon / 2, sets, repeat)
+            add(f"live sessions {live:.0f}, cache {pressure}", seconds, metrics)
+
+    for lanes in (1, 16, 256, 4096):
+        horizon = 20_000.0 if lanes == 1 else max(20_000.0 * 16 / lanes, 100.0 if quick else 500.0)
+        add(f"lanes {lanes}", *timed_lanes(founding, lanes, horizon, horizon / 10, {"C": 2e4}, repeat))
+    return rows
+
+
+# --------------------------------------------------------------------------- memory
+
+SWEEP = """
+import resource, sys
+import sqc
+table = sqc.compile(sys.argv[1]).sweep(1000, horizon=float(sys.argv[2]), warmup=float(sys.argv[2]) / 10)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def memory(quick: bool) -> list[dict[str, Any]]:
+    horizon = 2_000.0 if quick else 20_000.0
+    done = subprocess.run(
+        [sys.executable, "-c", SWEEP, str(FOUNDING), str(horizon)], check=True, capture_output=True, text=True
+    )
+    unit = 1 if sys.platform == "darwin" else 1024
+    peak = int(done.stdout.split()[-1]) * unit / 2**20
+    return [{"what": f"sweep of 1000 seeds, horizon {horizon:g}", "peak_MiB": peak, "target_MiB": 1000}]
+
+
+# --------------------------------------------------------------------------- printing
+
+
+def cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return str(value)
+
+
+def show(console: Console, title: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    table = Table(title=title, title_justify="left")
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    for name in names:
+        table.add_column(name.replace("_", " "), justify="left" if name in ("work", "what") else "right")
+    for row in rows:
+        table.add_row(*(cell(row.get(name)) for name in names))
+    console.print(table)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="smaller runs")
+    parser.add_argument("--json", action="store_true", help="print the numbers as JSON on standard output")
+    parser.add_argument("--only", choices=("speed", "start_up", "scaling", "memory"), action="append")
+    options = parser.parse_args()
+    console = Console(stderr=options.json, width=None if sys.stdout.isatty() else 140)
+    check_native()
+    parts: dict[str, tuple[str, Callable[[bool], list[dict[str, Any]]]]] = {
+        "speed": (f"Speed on {CORES} cores", speed),
+        "start_up": ("Compilation and start-up", start_up),
+        "scaling": ("Cost per event", scaling),
+        "memory": ("Memory", memory),
+    }
+    results: dict[str, Any] = {"cores": CORES, "reference": getattr(pyserq, "__version__", None), "mode": "native"}
+    for name, (title, measure) in parts.items():
+        if options.only and name not in options.only:
+            continue
+        results[name] = measure(options.quick)
+        show(console, title, results[name])
+    if options.json:
+        print(json.dumps(results, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

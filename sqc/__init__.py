@@ -1,0 +1,66 @@
+"""sqc: a compiler for `.sq` programs. A program becomes a simulation kernel; one call runs many lanes.
+
+    import sqc
+    program = sqc.compile("prog.sq")
+    report = program.run(seed=1, horizon=2e4, warmup=2e3)
+    table = program.sweep(seeds=1000, horizon=2e4, warmup=2e3, sets={"C": [2e5, 6e4]})
+
+Names are loaded when they are first used: `import sqc` and `sqc.compile` need neither NumPy nor JAX.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from sqc.version import VERSION
+
+if TYPE_CHECKING:
+    from sqc.diagnostics import CompileError, Diagnostic
+    from sqc.inputs import InputError
+    from sqc.kernel import Failure, Kernel
+    from sqc.program import Program, RunError, compile  # noqa: A004 - named after what it does, as re.compile is
+    from sqc.report import Report
+    from sqc.sweep import Sweep, SweepInterrupted
+
+__version__ = VERSION
+
+_HOMES = {
+    "CompileError": "sqc.diagnostics",
+    "Diagnostic": "sqc.diagnostics",
+    "Failure": "sqc.kernel",
+    "InputError": "sqc.inputs",
+    "Kernel": "sqc.kernel",
+    "Program": "sqc.program",
+    "Report": "sqc.report",
+    "RunError": "sqc.program",
+    "Sweep": "sqc.sweep",
+    "SweepInterrupted": "sqc.sweep",
+    "compile": "sqc.program",
+}
+
+__all__ = [
+    "CompileError",
+    "Diagnostic",
+    "Failure",
+    "InputError",
+    "Kernel",
+    "Program",
+    "Report",
+    "RunError",
+    "Sweep",
+    "SweepInterrupted",
+    "__version__",
+    "compile",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sqc' has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,144 @@
+"""Constants with a meaning: rates, counts, servers, capacities, guards and amounts known in advance."""
+
+from __future__ import annotations
+
+import math
+
+from sqc import ir
+from sqc.check.constants import Constants
+from sqc.check.costs import family
+from sqc.check.scope import Resource, Scope
+from sqc.check.values import Values
+from sqc.diagnostics import Note, Place, Reporter
+from sqc.syntax import tree
+
+MAX_COUNT = 1_000_000
+
+
+def check_declared(scope: Scope, constants: Constants, reporter: Reporter) -> None:
+    """Constant expressions of declarations; these must be constants, whatever else is wrong."""
+    amounts = _Declared(constants, reporter)
+    for pool in scope.pools.values():
+        amounts.pool(pool)
+    for stage in scope.stages.values():
+        amounts.stage(stage)
+    if scope.arrive is not None:
+        amounts.arrive(scope.arrive)
+
+
+def check_amounts(scope: Scope, values: Values, reporter: Reporter) -> None:
+    """Guards, demands and amounts in statements whose value is known before the run."""
+    amounts = _Amounts(scope, values, reporter)
+    arrive = scope.arrive
+    if arrive is not None and arrive.word == "renewal" and arrive.value is not None:
+        gap = values.constant(arrive.value)
+        if gap is not None and not 0 < gap < math.inf:
+            reporter.error(
+                "E305", f"the gap between arrivals is positive and finite, found {gap:g}", arrive.value.place
+            )
+    for _, block in scope.blocks():
+        for node in tree.walk(block):
+            amounts.statement(node)
+
+
+class _Declared:
+    def __init__(self, constants: Constants, reporter: Reporter) -> None:
+        self.constants = constants
+        self.reporter = reporter
+
+    def pool(self, pool: Resource) -> None:
+        for word in ("cap", "block"):
+            for option in pool.options(word):
+                value = self.value(option.values[0])
+                least = ">= 0" if word == "cap" else "> 0"
+                if value is not None and not (value >= 0 if word == "cap" else 0 < value < math.inf):
+                    message = f"the {word} of a pool is a number {least}, found {value:g}"
+                    self.reporter.error("E305", message, option.values[0].place)
+
+    def stage(self, stage: Resource) -> None:
+        assert isinstance(stage.item, tree.Stage)
+        kind = stage.item.kind
+        if kind.word == "fifo" and kind.value is not None:
+            servers = self.constants.number(kind.value, "the number of servers")
+            if servers is not None and not (servers >= 1 and servers == servers // 1 and servers <= MAX_COUNT):
+                message = f"the number of servers is a whole number of at least 1, found {servers:g}"
+                self.reporter.error("E305", message, kind.value.place)
+        for word in ("granule", "state"):
+            for option in stage.options(word):
+                self.value(option.values[-1])
+
+    def arrive(self, arrive: tree.Arrive) -> None:
+        if arrive.value is None or arrive.word == "renewal":
+            return
+        value = self.value(arrive.value)
+        place = arrive.value.place
+        if value is None:
+            return
+        if arrive.word == "poisson":
+            if not 0 < value < math.inf:
+                self.reporter.error("E305", f"the rate of arrivals is positive and finite, found {value:g}", place)
+        else:
+            least = 1 if arrive.word == "batch" else 0
+            if not (least <= value <= MAX_COUNT and value == math.floor(value)):
+                message = f"the number of sessions is a whole number from {least} to {MAX_COUNT}, found {value:g}"
+                self.reporter.error("E305", message, place)
+
+    def value(self, expr: tree.Node) -> float | None:
+        """The number, or None when it depends on an input (or has been reported)."""
+        made = self.constants.evaluate(expr)  # type: ignore[arg-type]
+        return made.value if isinstance(made, ir.Const) else None
+
+
+class _Amounts:
+    def __init__(self, scope: Scope, values: Values, reporter: Reporter) -> None:
+        self.scope = scope
+        self.values = values
+        self.reporter = reporter
+
+    def statement(self, node: tree.Node) -> None:
+        match node:
+            case tree.Branch(guard=guard, probability=False) | tree.While(guard=guard):
+                self.guard(guard)
+            case tree.Run(work=work) | tree.Serve(work=work) | tree.Transfer(work=work):
+                self.amount(work)
+            case tree.Grow(amount=amount) | tree.Load(amount=amount):
+                self.amount(amount)
+            case tree.Part(pool=pool, units=units, reserve=reserve):
+                self.demand(pool, units)
+                if reserve is not None:
+                    self.demand(pool, reserve)
+
+    def guard(self, guard: tree.Expr) -> None:
+        value = self.values.constant(guard)
+        if value is None or value in (0.0, 1.0):
+            return
+        advice = f"a probability is written: branch with ({guard.place.text})" if 0 < value < 1 else None
+        self.reporter.error("E307", f"a guard is 0 or 1, and this is always {value:g}", guard.place, advice)
+
+    def amount(self, expr: tree.Expr) -> float | None:
+        value = self.values.constant(expr)
+        if value is not None and not value >= 0:
+            message = f"an amount is a number of at least 0, found {value:g}"
+            self.reporter.error("E305", message, expr.place)
+            return None
+        return value
+
+    def demand(self, pool: tree.Ref, expr: tree.Expr) -> None:
+        value = self.amount(expr)
+        if value is None:
+            return
+        declared = self.scope.pools[family(pool)]
+        for option in declared.options("cap"):
+            cap = self.values.constant(option.values[0])  # type: ignore[arg-type]
+            if cap is not None and self.rounded(declared, value) > cap:
+                place: Place = option.place
+                notes = [Note("the capacity is declared here", place)]
+                message = f"this asks for {value:g} units of `{family(pool)}`, more than its cap of {cap:g}"
+                self.reporter.error("E306", message, expr.place, notes=notes)
+
+    def rounded(self, pool: Resource, units: float) -> float:
+        for option in pool.options("block"):
+            block = self.values.constant(option.values[0])  # type: ignore[arg-type]
+            if block:
+                return math.ceil(units / block) * block
+        return units

@@ -1,0 +1,52 @@
+"""Options of pools and stages: each once, the required ones present, modes on step stages only."""
+
+from __future__ import annotations
+
+from sqc.check.costs import family
+from sqc.check.scope import Resource, Scope
+from sqc.check.structure import word
+from sqc.diagnostics import Note, Reporter
+from sqc.syntax import tree
+
+
+def check_options(scope: Scope, reporter: Reporter) -> None:
+    for resource in (*scope.pools.values(), *scope.stages.values()):
+        _once(resource, reporter)
+    for _, block in scope.blocks():
+        for node in tree.walk(block):
+            if isinstance(node, tree.Run):
+                _mode(scope, node, reporter)
+
+
+def _once(resource: Resource, reporter: Reporter) -> None:
+    item = resource.item
+    options = item.options if isinstance(item, tree.Pool) else item.kind.options
+    seen: dict[str, tree.Option] = {}
+    for option in options:
+        key = option.word.split()[0]
+        if key in ("state", "spill"):
+            continue
+        first = seen.setdefault(key, option)
+        if first is not option:
+            notes = [Note("first given here", first.place)]
+            reporter.error("E510", f"the option `{key}` is given twice", word(option), notes=notes)
+    if resource.is_step and "cost" not in seen:
+        reporter.error("E511", f"the step stage `{item.name.id}` has no `cost`", item.name.place)
+
+
+def _mode(scope: Scope, node: tree.Run, reporter: Reporter) -> None:
+    for ref in node.stages:
+        stage = scope.stages.get(family(ref))
+        if stage is None:
+            continue
+        notes = [Note("the stage is declared here", stage.place)]
+        if stage.is_step and node.mode is None:
+            message = f"a run on the step stage `{family(ref)}` is `prefill` or `decode`"
+            advice = f"write run {family(ref)} prefill (...) or run {family(ref)} decode (...)"
+            reporter.error("E308", message, ref.place, advice, notes)
+        elif not stage.is_step and node.mode is not None:
+            message = f"`{node.mode}` is for step stages, and `{family(ref)}` is none"
+            reporter.error("E308", message, ref.place, notes=notes)
+        if not stage.is_step and node.growing is not None:
+            message = f"`growing` is for step stages, and `{family(ref)}` is none"
+            reporter.error("E308", message, node.growing.place, notes=notes)

@@ -1,0 +1,229 @@
+"""Every expression of a program, with the moment at which it is evaluated.
+
+The checks of names, moments and costs all ask the same question of each expression: where does
+it stand? `sites` answers it once. A `Moment` says what may be read there; a `Site` is one
+expression, its moment, the resources whose cost it must be, and whose statement it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from sqc.check.scope import Scope
+from sqc.syntax import tree
+
+
+class Moment(NamedTuple):
+    """What an expression may read. `context` are the context variables of the moment."""
+
+    what: str
+    context: frozenset[str] = frozenset()
+    draws: bool = False
+    attributes: bool = True
+    live: bool = True
+    now: bool = True
+    decides: bool = False  # the scheduler decides by it: nothing hidden may be read
+    totals: bool = False
+
+
+def _moment(what: str, context: str = "", **rights: bool) -> Moment:
+    return Moment(what, frozenset(context.split()), **rights)
+
+
+_TOTALS = "residents decoders kv_decode kv_prefill"
+_COST = f"{_TOTALS} tokens prefilled attention"
+
+STATEMENT = _moment("a statement", draws=True)
+GAP = _moment("the gap between arrivals", draws=True, attributes=False, live=False, now=False)
+CAPACITY = _moment("the capacity of a ps stage", "present", attributes=False, decides=True)
+UNITS = _moment("a hold's units", decides=True)
+RESERVE = _moment("a hold's reserve", decides=True)
+REUSE = _moment("a hold's reuse", decides=True)
+BINDING = _moment("an `at admission` binding", decides=True)
+CACHE = _moment("a cache clause", draws=True)
+LEASE = _moment("the time of a lease", draws=True)
+QUEUE_KEY = _moment("a queue key", "waited", decides=True)
+EVICTION_KEY = _moment("an eviction key", "size age last waiting", decides=True)
+SPILL = _moment("a spill clause", "size age last waiting", decides=True)
+PREEMPTION_KEY = _moment("a preemption key", "admission decoding position", decides=True)
+CHOICE_KEY = _moment("a choose key")
+STEP_BUDGET = _moment("the budget of a step stage", _TOTALS, attributes=False, decides=True)
+STEP_COST = _moment("the cost of a step stage", _COST, attributes=False, decides=True)
+SERVE_KEY = _moment("a serve key", f"{_TOTALS} decoding admission remaining", decides=True)
+SERVE_ONLY = _moment("a `serve only` clause", f"{_TOTALS} decoding admission remaining", now=False, decides=True)
+PROCEDURE = _moment("an iteration body", f"{_TOTALS} preempted admitted", attributes=False, decides=True)
+GAUGE = _moment("a gauge", attributes=False, now=False)
+GIVEN = _moment("a claim's `given`", live=False)
+ITERATION_CLAIM = _moment("a claim over iterations", f"{_COST} demand served arrived", attributes=False)
+END_CLAIM = _moment("a claim at the end", attributes=False, live=False, totals=True)
+INDEX = _moment("an index")
+
+
+class Site(NamedTuple):
+    """`wants` are the resources whose cost the expression must be; None: any value."""
+
+    expr: tree.Expr
+    moment: Moment
+    owner: str  # "workload", "server" or "program"
+    wants: tuple[tree.Ref, ...] | None = None
+    plain: bool = False  # must be no cost: a test, or work given as a plain number
+
+
+def sites(scope: Scope) -> Iterator[Site]:
+    """All expressions of the program outside of constants."""
+    if scope.arrive is not None and scope.arrive.word == "renewal" and scope.arrive.value is not None:
+        yield Site(scope.arrive.value, GAP, "program", plain=True)
+    for pool in scope.pools.values():
+        assert isinstance(pool.item, tree.Pool)
+        for option in pool.item.options:
+            yield from _pool_option(option)
+    for stage in scope.stages.values():
+        assert isinstance(stage.item, tree.Stage)
+        kind = stage.item.kind
+        if kind.word == "ps" and kind.value is not None:
+            yield Site(kind.value, CAPACITY, "program", plain=True)
+        for option in kind.options:
+            yield from _step_option(option)
+    for name, block in scope.blocks():
+        yield from _block(block, "server" if name == "server" else "workload")
+    for gauge in scope.gauges:
+        yield Site(gauge.value, GAUGE, "program")
+    for claim in scope.claims:
+        if claim.given is not None:
+            yield Site(claim.given, GIVEN, "program")
+        yield Site(claim.value, END_CLAIM if claim.word == "end" else ITERATION_CLAIM, "program")
+
+
+_POOL_MOMENTS = {"queue by": QUEUE_KEY, "evict by": EVICTION_KEY, "spill": SPILL}
+
+
+def _pool_option(option: tree.Option) -> Iterator[Site]:
+    moment = PREEMPTION_KEY if option.word.startswith("preempt") else _POOL_MOMENTS.get(option.word)
+    if moment is not None:
+        values = option.values[2:] if option.word == "spill" else option.values
+        for value in values:
+            yield Site(value, moment, "program", plain=True)  # type: ignore[arg-type]
+
+
+_STEP_MOMENTS = {
+    "budget": STEP_BUDGET, "chunk": STEP_BUDGET, "cost": STEP_COST, "serve": SERVE_KEY, "serve only": SERVE_ONLY,
+    "admit": PROCEDURE, "branch": PROCEDURE, "set": PROCEDURE, "iteration": PROCEDURE,
+}  # fmt: skip
+
+
+def _step_option(option: tree.Option) -> Iterator[Site]:
+    moment = _STEP_MOMENTS.get(option.word)
+    if moment is None:
+        return
+    for value in option.values[1:] if option.word == "set" else option.values:
+        if isinstance(value, tree.Option):
+            yield from _step_option(value)
+        else:
+            yield Site(value, moment, "program", plain=True)  # type: ignore[arg-type]
+
+
+def _block(block: tree.Block | None, owner: str) -> Iterator[Site]:
+    for statement in block.body if block is not None else ():
+        yield from _statement(statement, owner)
+
+
+def _statement(node: tree.Stmt, owner: str) -> Iterator[Site]:
+    def site(
+        expr: tree.Expr | None,
+        moment: Moment = STATEMENT,
+        wants: tuple[tree.Ref, ...] | None = None,
+        plain: bool = False,
+    ) -> Iterator[Site]:
+        if expr is not None:
+            yield Site(expr, moment, owner, wants, plain)
+
+    match node:
+        case tree.Set(value=value) | tree.Observe(value=value):
+            yield from site(value)
+        case tree.CostRecord(record=record):
+            for field in record:
+                yield from site(field.value)
+        case tree.Branch(guard=guard, then=then, other=other):
+            yield from site(guard, plain=True)
+            yield from _block(then, owner)
+            yield from _block(other, owner)
+        case tree.While(guard=guard, body=body):
+            yield from site(guard, plain=True)
+            yield from _block(body, owner)
+        case tree.Loop(body=body) | tree.Fork(body=body):
+            yield from _block(body, owner)
+        case tree.Choose(count=count, keys=keys):
+            yield from site(count, plain=True)
+            for key in keys:
+                yield from site(key, CHOICE_KEY)
+        case tree.Hold():
+            yield from _hold(node, owner)
+        case tree.Grow(pool=pool, amount=amount) | tree.Load(pool=pool, amount=amount):
+            yield from site(amount, wants=(pool,))
+        case tree.Run(stages=stages, work=work):
+            yield from site(work, wants=stages)
+        case tree.Serve(index=index, work=work):
+            yield from site(index, INDEX)
+            yield from site(work, plain=True)
+        case tree.Transfer(index=index, work=work, units=units):
+            yield from site(index, INDEX)
+            yield from site(work, plain=True)
+            yield from site(units, plain=True)
+
+
+def _hold(node: tree.Hold, owner: str) -> Iterator[Site]:
+    pools = tuple(part.pool for part in node.parts)
+    for part in node.parts:
+        yield Site(part.units, UNITS, owner, (part.pool,))
+        if part.reserve is not None:
+            yield Site(part.reserve, RESERVE, owner, (part.pool,))
+    if node.reuse is not None:
+        yield Site(node.reuse, REUSE, owner, pools)
+    for binding in node.bindings:
+        yield Site(binding.value, BINDING, owner)
+    yield from _block(node.body, owner)
+    if node.cache is not None:
+        yield Site(node.cache, CACHE, owner, pools)
+    if node.lease is not None:
+        yield Site(node.lease.time, LEASE, owner, plain=True)
+
+
+def references(scope: Scope) -> Iterator[tuple[tree.Ref, str]]:
+    """Every pool and stage named outside of expressions, with "pool" or "stage"."""
+    for pool in scope.pools.values():
+        for option in pool.options("admit via"):
+            yield option.values[0], "stage"  # type: ignore[misc]
+        for option in pool.options("spill"):
+            yield option.values[0], "pool"  # type: ignore[misc]
+            yield option.values[1], "stage"  # type: ignore[misc]
+    for stage in scope.stages.values():
+        for option in stage.options("memory"):
+            yield option.values[0], "pool"  # type: ignore[misc]
+    for claim in scope.claims:
+        if claim.stage is not None:
+            yield claim.stage, "stage"
+    for _, block in scope.blocks():
+        for node in tree.walk(block):
+            yield from _named(node)
+
+
+def _named(node: tree.Node) -> Iterator[tuple[tree.Ref, str]]:
+    match node:
+        case tree.Part(pool=pool) | tree.Lease(pool=pool) | tree.Grow(pool=pool) | tree.Load(pool=pool):
+            yield pool, "pool"
+        case tree.Drop(pool=pool) | tree.Release(pool=pool):
+            yield pool, "pool"
+        case tree.Run(stages=stages, growing=growing):
+            yield from ((stage, "stage") for stage in stages)
+            if growing is not None:
+                yield growing, "pool"
+        case tree.Serve(on=on, growing=growing):
+            if on is not None:
+                yield on, "stage"
+            if growing is not None:
+                yield growing, "pool"
+        case tree.Transfer(on=stages, source=source, target=target):
+            yield from ((stage, "stage") for stage in stages)
+            yield source, "pool"
+            yield target, "pool"

@@ -1,0 +1,287 @@
+"""The commands: parse flags, call the library, print."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sqc.cli.exits import FAILED, INTERRUPTED, failing
+from sqc.cli.printing import print_ir, print_kernel, print_summary, print_sweep
+from sqc.version import VERSION
+
+if TYPE_CHECKING:
+    from sqc.program import Program
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,  # rich costs a fifth of a second at every start
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+ProgramFile = Annotated[
+    str,
+    typer.Argument(metavar="PROGRAM", help="A program (.sq), its IR as `sqc ir` writes it (.json), or - for stdin."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON; errors of the program too.")]
+Horizon = Annotated[str, typer.Option(metavar="TIME", help="When the run ends; above 0.")]
+Warmup = Annotated[str, typer.Option(metavar="TIME", help="Statistics start here.")]
+Arrivals = Annotated[
+    int | None, typer.Option(metavar="N", help="Stop when N sessions have arrived and all have ended.")
+]
+Mode = Annotated[
+    str | None,
+    typer.Option(metavar="MODE", help="native (one machine-code function per core) or portable; default: the best."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Give an input; repeatable. `-- --NAME VALUE` is the same."),
+]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"sqc {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def _sqc(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version.")
+    ] = False,
+) -> None:
+    """Compile .sq programs to simulation kernels; run and sweep them.
+
+    \b
+    Example:
+      sqc run prog.sq --horizon 20000 --warmup 2000 --seed 1
+
+    Exit codes: 0 done, 1 the program or the run failed, 2 wrong usage, 130 interrupted. --debug with any command shows
+    the traceback of an internal error.
+    """
+
+
+@app.command()
+def check(ctx: typer.Context, program: ProgramFile, as_json: Json = False) -> None:
+    """Check a program; print what it has.
+
+    It is parsed, resolved and type-checked. Everything found wrong is printed with its place.
+
+    \b
+    Example:
+      sqc check prog.sq
+    """
+    with failing(ctx.command_path, as_json):
+        _no_inputs(ctx)
+        print_summary(_compile(program).summary(), as_json)
+
+
+@app.command()
+def ir(ctx: typer.Context, program: ProgramFile) -> None:
+    """Print a program's IR as JSON.
+
+    The intermediate representation is a program itself: every command takes it as a .json file.
+
+    \b
+    Example:
+      sqc ir prog.sq > prog.json
+      sqc run prog.json --horizon 20000
+    """
+    with failing(ctx.command_path, as_json=False):
+        _no_inputs(ctx)
+        print_ir(_compile(program))
+
+
+@app.command("compile")
+def compile_(
+    ctx: typer.Context,
+    program: ProgramFile,
+    emit: Annotated[
+        str | None,
+        typer.Option(metavar="FORM", help="Print this form instead: ir, jaxpr, stablehlo or hlo."),
+    ] = None,
+    mode: Mode = None,
+    as_json: Json = False,
+) -> None:
+    """Build the kernel; print what it has.
+
+    Prints its inputs, metrics, capacities, mode and compile time.
+
+    \b
+    Example:
+      sqc compile prog.sq
+      sqc compile prog.sq --emit stablehlo > prog.mlir
+    """
+    with failing(ctx.command_path, as_json):
+        _no_inputs(ctx)
+        _one_of("--emit", emit, ("ir", "jaxpr", "stablehlo", "hlo"))
+        _check_mode(mode)
+        compiled = _compile(program)
+        if emit == "ir":
+            print_ir(compiled)
+        elif emit:
+            print(compiled.kernel(mode=mode).emit(emit))
+        else:
+            print_kernel(compiled, mode, as_json)
+
+
+@app.command()
+def run(
+    ctx: typer.Context,
+    program: ProgramFile,
+    horizon: Horizon,
+    warmup: Warmup = "0",
+    seed: Annotated[str, typer.Option(metavar="N", help="Which random numbers: 0 to 2^64 - 1.")] = "1",
+    settings: Settings = None,
+    arrivals: Arrivals = None,
+    mode: Mode = None,
+    dump: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Write report.json and every sample (CSV) into this folder.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run a program once and print its report.
+
+    \b
+    Example:
+      sqc run prog.sq --horizon 20000 --warmup 2000 --seed 1 --set C=2e4
+      sqc run prog.sq --horizon 20000 --json --dump samples -- --C 2e4
+    """
+    with failing(ctx.command_path, as_json):
+        from sqc.inputs import assignments
+        from sqc.inputs import seed as whole
+
+        _check_mode(mode)
+        sets = assignments(settings or [], ctx.obj)
+        report = _compile(program).run(
+            whole(seed), horizon=horizon, warmup=warmup, arrivals=arrivals, sets=sets, mode=mode
+        )
+        print(report.to_json() if as_json else report)
+        if dump:
+            report.dump(dump)
+
+
+@app.command()
+def sweep(
+    ctx: typer.Context,
+    program: ProgramFile,
+    seeds: Annotated[
+        str, typer.Option(metavar="SEEDS", help="N for seeds 1 to N, or names and ranges: 7,9,20:30 (both ends).")
+    ],
+    horizon: Horizon,
+    warmup: Warmup = "0",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=V1,V2,...",
+            help="Values of an input; repeatable. Every combination is a point. `-- --NAME V1,V2` is the same.",
+        ),
+    ] = None,
+    arrivals: Arrivals = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A metric to show, * and ? match any; repeatable."),
+    ] = None,
+    mode: Mode = None,
+    threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads; default: one per core.")] = None,
+    csv: Annotated[str | None, typer.Option(metavar="FILE", help="Write one row per point, all metrics.")] = None,
+    as_json: Json = False,
+) -> int:
+    """Run seeds x inputs; print a table.
+
+    Every seed runs at every combination of inputs (a point); the table has one row per point. Each cell is the mean
+    over seeds ± the half width of its 95 % interval. Runs that fail are left out and listed; the exit code is then 1.
+
+    \b
+    Example:
+      sqc sweep prog.sq --seeds 1000 --horizon 20000 --warmup 2000 --set C=2e5,6e4,4e4
+      sqc sweep prog.sq --seeds 7,9,20:30 --horizon 20000 --metric 'pool.kv.*' --csv table.csv
+    """
+    with failing(ctx.command_path, as_json):
+        from sqc.cli.terminal import progress_bar
+        from sqc.inputs import assignments
+
+        _check_mode(mode)
+        sets = assignments(settings or [], ctx.obj)
+        compiled = _compile(program)
+        from sqc.sweep import SweepInterrupted
+        from sqc.sweep_text import select
+
+        # A wrong name must not wait for the end of the sweep.
+        chosen = select(compiled.kernel(mode=mode).metrics, metric) if metric else []
+        try:
+            with progress_bar() as progress:
+                table = compiled.sweep(
+                    seeds,
+                    horizon=horizon,
+                    warmup=warmup,
+                    arrivals=arrivals,
+                    sets=sets,
+                    mode=mode,
+                    threads=threads,
+                    progress=progress,
+                )
+        except SweepInterrupted as stop:
+            table = stop.partial
+        print_sweep(table, chosen, as_json)
+        if csv:
+            table.to_csv(csv)
+        if table.interrupted:
+            print(f"{ctx.command_path}: interrupted; the table has what was finished", file=sys.stderr)
+            return INTERRUPTED
+        return FAILED if table.failures else 0
+
+
+def _compile(program: str) -> Program:
+    from sqc import program as face
+
+    try:
+        compiled = face.compile(program) if program != "-" else face.compile(source=sys.stdin.read())
+    except UnicodeDecodeError:  # of standard input; a file is a diagnostic already
+        from sqc.diagnostics import CompileError, Diagnostic
+
+        raise CompileError([Diagnostic("E107", "not a text in UTF-8", "<stdin>")]) from None
+    compiled.cache_dir = _cache_dir()
+    return compiled
+
+
+def _cache_dir() -> Path | None:
+    """Where compiled kernels are kept: the user's cache folder, unless JAX has been told of another.
+
+    None where that folder cannot be written.
+    """
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        return None
+    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    folder = Path(home) / "sqc" / "kernels"
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    return None
+
+
+def _no_inputs(ctx: typer.Context) -> None:
+    from sqc.inputs import InputError
+
+    if ctx.obj:
+        raise InputError("inputs after -- are for run and sweep")
+
+
+def _one_of(option: str, value: str | None, allowed: tuple[str, ...]) -> None:
+    from sqc.inputs import InputError, did_you_mean
+
+    if value is not None and value not in allowed:
+        hint = did_you_mean(value, allowed) or f" (one of {', '.join(allowed)})"
+        raise InputError(f"{option} {value}: no such choice{hint}")
+
+
+def _check_mode(mode: str | None) -> None:
+    _one_of("--mode", mode, ("native", "portable"))

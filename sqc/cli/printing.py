@@ -1,0 +1,85 @@
+"""What commands print on stdout."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any
+
+from sqc.textform import plain, shortest
+
+if TYPE_CHECKING:
+    from sqc.program import Program
+    from sqc.sweep import Sweep
+
+
+def print_json(document: Any) -> None:
+    """JSON."""
+    print(json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False))
+
+
+def print_ir(compiled: Program) -> None:
+    """The IR as JSON."""
+    from sqc.ir import to_json  # here: --help must not load it
+
+    print(to_json(compiled.ir))
+
+
+def print_summary(summary: dict[str, Any], as_json: bool) -> None:
+    """What `sqc check` says about a program without errors."""
+    if as_json:
+        print_json({"ok": True, **summary})
+        return
+    print(f"{summary['file']}: ok")
+    lines = {
+        "inputs": [f"{name} = {shortest(value)}" for name, value in summary["inputs"].items()],
+        "arrivals": [summary["arrivals"]],
+        "stages": [f"{name}: {kind}" for name, kind in summary["stages"].items()],
+        "pools": [f"{name}: {kind}" for name, kind in summary["pools"].items()],
+        "observes": summary["observes"],
+        "attributes": summary["attributes"],
+    }
+    for title, items in lines.items():
+        if items:
+            print(f"  {title:<11}{', '.join(items)}")
+
+
+def print_kernel(compiled: Program, mode: str | None, as_json: bool) -> None:
+    """What `sqc compile` says about a kernel."""
+    kernel = compiled.kernel(mode=mode)
+    summary = {
+        "file": compiled.ir.file,
+        "inputs": dict(kernel.inputs),
+        "metrics": list(kernel.metrics),
+        "capacities": dict(kernel.capacities),
+        "mode": kernel.mode,
+        "native_call": kernel.is_native(),
+        "compile_seconds": kernel.compile_seconds,
+    }
+    if as_json:
+        print_json({"ok": True, **plain(summary)})
+        return
+    slow = ", but the native call did not take effect" if kernel.mode == "native" and not kernel.is_native() else ""
+    print(f"{summary['file']}: kernel built in {kernel.compile_seconds:.2f} s, mode {kernel.mode}{slow}")
+    print("inputs")
+    for name, value in kernel.inputs.items():
+        print(f"  {name} = {shortest(value)}")
+    print("capacities")
+    for name, size in kernel.capacities.items():
+        print(f"  {name} = {size}")
+    print(f"metrics ({len(kernel.metrics)})")
+    for name in kernel.metrics:
+        print(f"  {name}")
+
+
+def print_sweep(table: Sweep, metrics: list[str], as_json: bool) -> None:
+    """The table of a sweep: JSON, or text for a terminal or a pipe."""
+    if as_json:
+        print(table.to_json())
+    elif sys.stdout.isatty():
+        from sqc.cli.terminal import print_table
+
+        print_table(table, metrics, shutil.get_terminal_size().columns)
+    else:
+        print(table.text(metrics))

@@ -1,0 +1,274 @@
+"""The session as a state machine: its statements cut into segments between two waits.
+
+A segment is what one session executes from a resume point until it waits, ends or jumps. Its code
+is a tree: operations in order, and a last operation that says how it goes on. Branches whose arms
+do not wait stay plain operations (`Test`); one whose arms wait ends the segment (`Fork`), each arm
+with an end of its own. Code that is reached from two places becomes a segment of its own.
+
+Segments belong to one of two phases of a step of the event loop: those that run right after an
+event, and those that run after the pools were served (bodies of holds, and what follows a hold).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from .. import ir
+
+AFTER_EVENT, AFTER_SERVE = 1, 2
+
+
+@dataclass
+class Site:
+    """One `hold` statement: `outer` are the sites around it, outermost first."""
+
+    index: int
+    hold: ir.Hold
+    outer: tuple[Site, ...]
+
+
+# Operations of a segment. Plain statements (ir.Set, ir.Observe, ir.Drop) stand for themselves.
+
+
+@dataclass
+class Test:
+    """A branch whose arms do not wait."""
+
+    branch: ir.Branch
+    then: list[Op]
+    other: list[Op]
+
+
+@dataclass
+class StartTurn:
+    statement: ir.Turn
+
+
+@dataclass
+class EndTurn:
+    """The server block has run to its end: the response is recorded."""
+
+
+@dataclass
+class SetReturn:
+    """Where the session goes on after the server block (programs with several `turn;`)."""
+
+    segment: int
+
+
+@dataclass
+class Enter:
+    """The hold was admitted; its body begins."""
+
+    site: Site
+
+
+# Ends of a segment.
+
+
+@dataclass
+class Fork:
+    guard: ir.Expr
+    then: Code
+    other: Code
+    statement: ir.Stmt
+
+
+@dataclass
+class Goto:
+    segment: int
+
+
+@dataclass
+class Return:
+    """To the segment that `SetReturn` named."""
+
+
+@dataclass
+class Job:
+    """Run work on a stage; resume at `segment`."""
+
+    run: ir.Run
+    segment: int
+
+
+@dataclass
+class Join:
+    """Join the queue of the hold's pool; the body is at `segment`."""
+
+    site: Site
+    segment: int
+
+
+@dataclass
+class Leave:
+    """End of a hold's scope; the pools are served, then the session goes on at `segment`."""
+
+    site: Site
+    segment: int
+
+
+@dataclass
+class Finish:
+    """The session ends, out of the holds `held` (outermost first)."""
+
+    held: tuple[Site, ...]
+
+
+Op = ir.Set | ir.Observe | ir.Drop | Test | StartTurn | EndTurn | SetReturn | Enter
+Last = Fork | Goto | Return | Job | Join | Leave | Finish
+
+
+@dataclass
+class Code:
+    ops: list[Op]
+    last: Last
+
+
+@dataclass
+class Segment:
+    index: int
+    code: Code
+    phase: int
+
+
+@dataclass
+class Plan:
+    segments: list[Segment] = field(default_factory=list)
+    sites: list[Site] = field(default_factory=list)
+    start: int = 0
+    turns: int = 0
+    """How many `turn;` statements the session has."""
+    loops: bool = False
+    """Whether a session can come back to a statement."""
+
+
+def make_plan(program: ir.Program) -> Plan:
+    return _Planner(program).plan
+
+
+Continuation = Callable[[], Code]
+
+
+def _waits(stmt: ir.Stmt) -> bool:
+    """Whether a statement ends a segment (it may wait, loop, or end the session)."""
+    waiting = (ir.Run, ir.Hold, ir.Turn, ir.End, ir.Loop, ir.While)
+    return any(isinstance(node, waiting) for node in ir.walk(stmt))
+
+
+class _Planner:
+    def __init__(self, program: ir.Program):
+        self.program = program
+        self.plan = Plan()
+        self.plan.turns = sum(isinstance(n, ir.Turn) for n in ir.walk(program.session))
+        self.plan.loops = any(isinstance(n, ir.Loop | ir.While) for n in ir.walk((program.session, program.server)))
+        self._server: int | None = None
+        self._outer_turn: tuple[Site, ...] | None = None
+        code = self._sequence(program.session, (), lambda: Code([], Finish(())))
+        self.plan.start = self._segment(code, AFTER_EVENT)
+
+    # -- segments
+    def _segment(self, code: Code, phase: int) -> int:
+        """A segment for `code`; a bare jump is no segment of its own."""
+        if not code.ops and isinstance(code.last, Goto):
+            return code.last.segment
+        self.plan.segments.append(Segment(len(self.plan.segments), code, phase))
+        return len(self.plan.segments) - 1
+
+    def _reserve(self, phase: int) -> Segment:
+        """A segment whose code comes later (the head of a loop)."""
+        segment = Segment(len(self.plan.segments), Code([], Finish(())), phase)
+        self.plan.segments.append(segment)
+        return segment
+
+    def _shared(self, k: Continuation) -> Continuation:
+        """`k` for use at several places: its code once, jumps elsewhere."""
+        made: list[int] = []
+
+        def go() -> Code:
+            if not made:
+                made.append(self._segment(k(), AFTER_EVENT))
+            return Code([], Goto(made[0]))
+
+        return go
+
+    # -- statements
+    def _sequence(self, stmts: tuple[ir.Stmt, ...], held: tuple[Site, ...], k: Continuation) -> Code:
+        ops: list[Op] = []
+        for i, stmt in enumerate(stmts):
+            if not _waits(stmt):
+                ops.append(self._plain(stmt))
+                continue
+            rest = stmts[i + 1 :]
+            code = self._waiting(stmt, held, (lambda: self._sequence(rest, held, k)) if rest else k)
+            return Code(ops + code.ops, code.last)
+        code = k()
+        return Code(ops + code.ops, code.last)
+
+    def _plain(self, stmt: ir.Stmt) -> Op:
+        if isinstance(stmt, ir.Branch):
+            return Test(stmt, [self._plain(s) for s in stmt.then], [self._plain(s) for s in stmt.other])
+        assert isinstance(stmt, ir.Set | ir.Observe | ir.Drop)
+        return stmt
+
+    def _waiting(self, stmt: ir.Stmt, held: tuple[Site, ...], k: Continuation) -> Code:
+        match stmt:
+            case ir.End():
+                return Code([], Finish(held))
+            case ir.Run():
+                return Code([], Job(stmt, self._segment(k(), AFTER_EVENT)))
+            case ir.Hold():
+                site = Site(len(self.plan.sites), stmt, held)
+                self.plan.sites.append(site)
+
+                def leave() -> Code:
+                    return Code([], Leave(site, self._segment(k(), AFTER_SERVE)))
+
+                body = self._sequence(stmt.body, (*held, site), leave)
+                return Code([], Join(site, self._segment(Code([Enter(site), *body.ops], body.last), AFTER_SERVE)))
+            case ir.Branch():
+                if _falls_through(stmt.then) and _falls_through(stmt.other):
+                    k = self._shared(k)
+                then = self._sequence(stmt.then, held, k)
+                other = self._sequence(stmt.other, held, k)
+                return Code([], Fork(stmt.guard, then, other, stmt))
+            case ir.Loop():
+                head = self._reserve(AFTER_EVENT)
+                head.code = self._sequence(stmt.body, held, lambda: Code([], Goto(head.index)))
+                return Code([], Goto(head.index))
+            case ir.While():
+                head = self._reserve(AFTER_EVENT)
+                body = self._sequence(stmt.body, held, lambda: Code([], Goto(head.index)))
+                head.code = Code([], Fork(stmt.guard, body, k(), stmt))
+                return Code([], Goto(head.index))
+            case ir.Turn():
+                return self._turn(stmt, held, k)
+        raise AssertionError(stmt)
+
+    def _turn(self, stmt: ir.Turn, held: tuple[Site, ...], k: Continuation) -> Code:
+        if self.plan.turns == 1:
+            code = self._sequence(self.program.server, held, lambda: self._after_turn(k))
+            return Code([StartTurn(stmt), *code.ops], code.last)
+        if self._outer_turn is not None and self._outer_turn != held:
+            raise NotImplementedError("`turn;` inside different holds")
+        self._outer_turn = held
+        back = self._segment(k(), AFTER_EVENT)
+        if self._server is None:
+            code = self._sequence(self.program.server, held, lambda: Code([EndTurn()], Return()))
+            self._server = self._segment(Code([StartTurn(stmt), *code.ops], code.last), AFTER_EVENT)
+        return Code([SetReturn(back)], Goto(self._server))
+
+    def _after_turn(self, k: Continuation) -> Code:
+        code = k()
+        return Code([EndTurn(), *code.ops], code.last)
+
+
+def _falls_through(stmts: tuple[ir.Stmt, ...]) -> bool:
+    """Whether control can reach the end of the statements."""
+    for stmt in stmts:
+        if isinstance(stmt, ir.End | ir.Loop):
+            return False
+        if isinstance(stmt, ir.Branch) and not (_falls_through(stmt.then) or _falls_through(stmt.other)):
+            return False
+    return True

@@ -1,0 +1,417 @@
+"""The intermediate representation: one file of frozen dataclasses, versioned, to and from JSON.
+
+The IR is what lowering produces and code generation reads. Names are resolved, definitions are
+inlined, constants are folded and every use of an external input is an explicit `Input` node.
+It carries no source text but the program's own (for diagnostics of a run) and a span on each
+statement. Anything that the language reads textually (`def`, `let`, `branch with`, the implicit
+`tool` stage, default `session { turn; }`) is gone by here.
+
+Goal: small, closed, explicit. Non-goals: optimisation (see `passes/`), resume points and slots
+(see `codegen/`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import typing
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+IR_VERSION = 1
+
+# --------------------------------------------------------------------------- expressions
+
+UNARY_OPS = ("neg", "not", "abs", "floor", "ceil", "sqrt", "exp", "ln")
+BINARY_OPS = ("+", "-", "*", "/", "pow", "min", "max", "<", "<=", ">", ">=", "==", "!=")
+LAZY_OPS = ("&&", "||")
+DISTRIBUTIONS = {"exp": 1, "det": 1, "uniform": 2, "erlang": 2, "h2": 2, "bernoulli": 1}
+OBSERVABLES = ("queue", "busy", "work", "used", "free", "cachedin", "holders", "queued")
+
+
+@dataclass(frozen=True)
+class Const:
+    """A number. `inf` is written as the string "inf" in JSON."""
+
+    value: float
+
+
+@dataclass(frozen=True)
+class Input:
+    """The run-time value of an external input (`args.number`), by its external name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Attr:
+    """An attribute of the session, by name (built in: `serial`, `turn_no`, `cached`, `computed`)."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Now:
+    """The clock."""
+
+
+@dataclass(frozen=True)
+class Unary:
+    op: str
+    x: Expr
+
+
+@dataclass(frozen=True)
+class Binary:
+    """A strict operator: the left side is evaluated, then the right."""
+
+    op: str
+    x: Expr
+    y: Expr
+
+
+@dataclass(frozen=True)
+class Lazy:
+    """`&&` and `||`: the right side is evaluated (and draws) only when it decides."""
+
+    op: str
+    x: Expr
+    y: Expr
+
+
+@dataclass(frozen=True)
+class Cond:
+    """`test ? then : other`: only the taken arm is evaluated (and draws)."""
+
+    test: Expr
+    then: Expr
+    other: Expr
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A random draw. Arguments are evaluated left to right before the draw."""
+
+    dist: str
+    args: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Read:
+    """An observable of live state: `queue(s)`, `used(p)`, ...; `resource` is a name."""
+
+    kind: str
+    resource: str
+
+
+Expr: TypeAlias = Const | Input | Attr | Now | Unary | Binary | Lazy | Cond | Draw | Read
+
+
+# --------------------------------------------------------------------------- statements
+
+
+@dataclass(frozen=True)
+class Span:
+    """Where a statement stands: 1-based line and column, end exclusive."""
+
+    line: int
+    col: int
+    end_line: int
+    end_col: int
+
+
+@dataclass(frozen=True)
+class Set:
+    name: str
+    value: Expr
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Observe:
+    name: str
+    value: Expr
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Branch:
+    """`guard` must come out 1 (then) or 0 (other); a `bernoulli` draw always does."""
+
+    guard: Expr
+    then: tuple[Stmt, ...]
+    other: tuple[Stmt, ...] = ()
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Loop:
+    body: tuple[Stmt, ...]
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class While:
+    guard: Expr
+    body: tuple[Stmt, ...]
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One interaction: marks are drawn, then the whole server block runs."""
+
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class End:
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A job of `work` on a stage; zero work completes at once."""
+
+    stage: str
+    work: Expr
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Units of one pool around a body; `cache` keeps a prefix at the end of the scope.
+
+    `refusable` are the units used for rejection (None when they read live state).
+    """
+
+    pool: str
+    units: Expr
+    body: tuple[Stmt, ...]
+    cache: Expr | None = None
+    refusable: Expr | None = None
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Drop:
+    pool: str
+    span: Span | None = None
+
+
+Stmt: TypeAlias = Set | Observe | Branch | Loop | While | Turn | End | Run | Hold | Drop
+
+
+# --------------------------------------------------------------------------- the program
+
+
+@dataclass(frozen=True)
+class InputDecl:
+    """An external input: its name outside, its default, the `let` that declares it."""
+
+    name: str
+    default: float
+    let: str
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Pool:
+    """`cap` in units (inputs and constants only). Eviction is least recently used."""
+
+    name: str
+    cap: Expr
+    index: int | None = None
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Fifo:
+    servers: int = 1
+
+
+@dataclass(frozen=True)
+class Ps:
+    """Processor sharing: all jobs together get `capacity`, an expression over `Present`."""
+
+    capacity: Expr
+
+
+@dataclass(frozen=True)
+class Delay:
+    pass
+
+
+@dataclass(frozen=True)
+class Present:
+    """The number of jobs present, in the capacity of a ps stage."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    name: str
+    kind: Fifo | Ps | Delay
+    index: int | None = None
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Poisson:
+    rate: Expr
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Renewal:
+    gap: Expr
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Closed:
+    n: Expr
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Batch:
+    n: Expr
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class NoArrivals:
+    pass
+
+
+Arrival: TypeAlias = Poisson | Renewal | Closed | Batch | NoArrivals
+
+
+@dataclass(frozen=True)
+class ObserveDecl:
+    """One row of the observe table; `test` when every value is a test (comparison, &&, ||, !)."""
+
+    name: str
+    test: bool = False
+
+
+@dataclass(frozen=True)
+class Program:
+    """A whole program.
+
+    `attributes` are the names the program assigns, in order of appearance. `observes` are in the
+    order in which their statements stand in the text. `source` and `file` serve diagnostics only.
+    """
+
+    inputs: tuple[InputDecl, ...]
+    attributes: tuple[str, ...]
+    pools: tuple[Pool, ...]
+    stages: tuple[Stage, ...]
+    arrival: Arrival
+    init: tuple[Stmt, ...]
+    turn: tuple[Stmt, ...]
+    session: tuple[Stmt, ...]
+    server: tuple[Stmt, ...]
+    observes: tuple[ObserveDecl, ...]
+    file: str = "<program>"
+    source: str = field(default="", repr=False)
+    version: int = IR_VERSION
+
+
+Node: TypeAlias = Any
+
+_NODES: dict[str, type] = {
+    cls.__name__: cls
+    for cls in (
+        *(Const, Input, Attr, Now, Unary, Binary, Lazy, Cond, Draw, Read, Present),
+        *(Span, Set, Observe, Branch, Loop, While, Turn, End, Run, Hold, Drop),
+        *(InputDecl, Pool, Fifo, Ps, Delay, Stage, Poisson, Renewal, Closed, Batch, NoArrivals),
+        *(ObserveDecl, Program),
+    )
+}
+
+
+class IRError(ValueError):
+    """A JSON text is not the IR of a program: wrong version, unknown node, missing field."""
+
+
+# --------------------------------------------------------------------------- JSON
+
+
+def to_json(program: Program, indent: int | None = 1) -> str:
+    """The program as JSON text; `from_json` reads it back to an equal program."""
+    return json.dumps(_encode(program), indent=indent, allow_nan=False)
+
+
+def from_json(text: str) -> Program:
+    """Read a program back. Raises `IRError` with one line that says what is wrong."""
+    try:
+        data = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise IRError(f"not JSON: {error}") from None
+    if not isinstance(data, dict) or data.get("node") != "Program":
+        raise IRError("not an IR file: no object with node 'Program' at the top")
+    if data.get("version") != IR_VERSION:
+        raise IRError(f"IR version {data.get('version')!r}; this build reads version {IR_VERSION}")
+    program = _decode(data, "program")
+    assert isinstance(program, Program)
+    return program
+
+
+def _encode(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        if isinstance(value, Span):
+            return {"node": "Span", "at": [value.line, value.col, value.end_line, value.end_col]}
+        out: dict[str, Any] = {"node": type(value).__name__}
+        for f in dataclasses.fields(value):
+            out[f.name] = _encode(getattr(value, f.name))
+        return out
+    if isinstance(value, tuple):
+        return [_encode(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "inf" if value > 0 else "-inf" if value < 0 else "nan"
+    return value
+
+
+def _decode(data: Any, where: str) -> Any:
+    if isinstance(data, list):
+        return tuple(_decode(v, where) for v in data)
+    if not isinstance(data, dict):
+        return data
+    kind = data.get("node")
+    cls = _NODES.get(kind) if isinstance(kind, str) else None
+    if cls is None:
+        raise IRError(f"unknown node {kind!r} in {where}")
+    if cls is Span:
+        at = data.get("at")
+        if not (isinstance(at, list) and len(at) == 4 and all(isinstance(n, int) for n in at)):
+            raise IRError(f"bad span in {where}")
+        return Span(*at)
+    values: dict[str, Any] = {}
+    hints = typing.get_type_hints(cls)
+    for f in dataclasses.fields(cls):
+        if f.name not in data:
+            if f.default is dataclasses.MISSING:
+                raise IRError(f"{kind} in {where} has no field {f.name!r}")
+            continue
+        value = _decode(data[f.name], f"{where}.{f.name}")
+        if hints[f.name] is float:
+            try:
+                value = float(value)
+            except (TypeError, ValueError):
+                raise IRError(f"{kind}.{f.name} in {where} is no number") from None
+        values[f.name] = value
+    return cls(**values)
+
+
+def walk(node: Node) -> typing.Iterator[Node]:
+    """Every IR node below and including `node`, parents first, in field order."""
+    stack = [node]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, tuple):
+            stack.extend(reversed(top))
+        elif dataclasses.is_dataclass(top) and not isinstance(top, Span):
+            yield top
+            stack.extend(getattr(top, f.name) for f in reversed(dataclasses.fields(top)))

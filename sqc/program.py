@@ -1,0 +1,240 @@
+"""A compiled program: the Python face of everything that the command line does.
+
+Importing this module and compiling a program need neither NumPy nor JAX; they are loaded by the
+first kernel, run or sweep.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqc import ir
+from sqc.inputs import MAX_LANES, InputError, Number, Seeds, Values, grid, point, times
+from sqc.inputs import seed as checked_seed
+from sqc.inputs import seeds as named_seeds
+from sqc.textform import plain, shortest
+
+if TYPE_CHECKING:
+    from sqc.kernel import Failure, Kernel
+    from sqc.report import Report
+    from sqc.sweep import Sweep
+
+
+class RunError(Exception):
+    """A run broke a run-time rule, for example a guard that is neither 0 nor 1.
+
+    `failure` has `code`, `message`, `time` (simulated), `session` (its serial) and `span` (the
+    statement, or None). The text shows the statement in the program's source.
+    """
+
+    def __init__(self, failure: Failure, program: ir.Program, seed: int) -> None:
+        self.failure = failure
+        self.seed = seed
+        self.file = program.file
+        super().__init__(_explain(failure, program, seed))
+
+    def json(self) -> dict[str, Any]:
+        """JSON-ready; `line` and `col` are None where the failure has no statement."""
+        failure, span = self.failure, self.failure.span
+        document: dict[str, Any] = plain(
+            {
+                "code": failure.code,
+                "message": failure.message,
+                "file": self.file,
+                "line": span.line if span else None,
+                "col": span.col if span else None,
+                "time": failure.time,
+                "session": failure.session,
+                "seed": self.seed,
+            }
+        )
+        return document
+
+
+def _explain(failure: Failure, program: ir.Program, seed: int) -> str:
+    from sqc.diagnostics import Diagnostic, Note, render
+
+    lines = program.source.split("\n")
+    span = failure.span
+    line = lines[span.line - 1] if span and 0 < span.line <= len(lines) else ""
+    session = f", session {failure.session}" if span else ""  # a rule of the whole run has no session
+    note = Note(f"at simulated time {shortest(failure.time)}{session}, seed {seed}")
+    return render(Diagnostic(failure.code, failure.message, program.file, span, line, notes=(note,)))
+
+
+def compile(  # noqa: A001 - named after what it does, as re.compile is
+    path: str | Path | None = None, *, source: str | None = None
+) -> Program:
+    """Compile a program file (`.sq`, or the IR that `sqc ir` writes as `.json`) or a text.
+
+    Raises CompileError with all diagnostics of the first phase that has any; a file that cannot be
+    read or is not the IR of a program is one diagnostic.
+    """
+    if (path is None) == (source is None):
+        raise InputError("compile takes a path or source=, not both and not neither")
+    from sqc.lower import compile_file, compile_text  # here: `import sqc` stays free of the parser
+
+    if source is not None:
+        return Program(compile_text(source))
+    assert path is not None
+    if Path(path).suffix == ".json":
+        from sqc import irfile
+
+        return Program(irfile.read(Path(path)))
+    return Program(compile_file(Path(path)))
+
+
+class Program:
+    """A compiled program. `ir` is its intermediate representation, `inputs` the default of every
+    external input (`args.number`) by its name outside.
+
+    Everywhere: horizon and warm-up are times in the program's clock unit; `arrivals` limits the
+    number of sessions (the run ends when all have ended); `sets` maps input names to numbers or to
+    texts of constant expressions (`"2 * 1e4"`). A wrong argument raises InputError, one line.
+
+    `cache_dir`, None at first, may name a folder that keeps compiled kernels between processes.
+    """
+
+    def __init__(self, program: ir.Program) -> None:
+        self.ir = program
+        self.inputs: dict[str, float] = {declared.name: declared.default for declared in program.inputs}
+        self.cache_dir: Path | None = None
+        self._kernels: dict[tuple[Any, ...], Kernel] = {}
+
+    def __repr__(self) -> str:
+        return f"<sqc.Program {self.ir.file}>"
+
+    def kernel(
+        self, *, samples: bool = False, capacities: Mapping[str, int] | None = None, mode: str | None = None
+    ) -> Kernel:
+        """The kernel: `kernel(seeds, horizon=..., warmup=..., C=2e4)` gives a dict of arrays with one
+        entry per lane. Made once per choice of options and kept.
+
+        `samples` keeps every sample (for single runs), `capacities` sets starting sizes, `mode` is
+        `native`, `portable` or None for the best one here.
+        """
+        from sqc.kernel import Kernel, keep_compilations
+
+        key = (samples, None if capacities is None else tuple(sorted(capacities.items())), mode)
+        if key not in self._kernels:
+            if self.cache_dir is not None:
+                keep_compilations(str(self.cache_dir))
+            self._kernels[key] = Kernel(self.ir, samples=samples, capacities=capacities, mode=mode)
+        return self._kernels[key]
+
+    def _times(self, horizon: Number, warmup: Number, arrivals: int | None) -> tuple[float, float, float]:
+        checked = times(horizon, warmup, arrivals)
+        if arrivals is not None and not isinstance(self.ir.arrival, ir.Poisson | ir.Renewal):
+            raise InputError(f"arrivals {arrivals}: a limit goes with poisson and renewal arrivals only")
+        return checked
+
+    def run(
+        self,
+        seed: int = 1,
+        *,
+        horizon: Number,
+        warmup: Number = 0.0,
+        arrivals: int | None = None,
+        sets: Mapping[str, Number] | None = None,
+        mode: str | None = None,
+    ) -> Report:
+        """One run with every sample kept. Raises RunError if the run breaks a run-time rule."""
+        end, start, limit = self._times(horizon, warmup, arrivals)
+        inputs = point(sets or {}, self.inputs)
+        whole = checked_seed(seed)
+        from sqc.report import Report
+
+        kernel = self.kernel(samples=True, mode=mode)
+        result = kernel.run(whole, horizon=end, warmup=start, arrivals=limit, inputs=inputs)
+        if result.failure is not None:
+            raise RunError(result.failure, self.ir, whole)
+        return Report.of(self.ir, result, seed=whole, horizon=end, warmup=start, inputs=inputs)
+
+    def sweep(
+        self,
+        seeds: Seeds,
+        *,
+        horizon: Number,
+        warmup: Number = 0.0,
+        arrivals: int | None = None,
+        sets: Mapping[str, Values] | None = None,
+        mode: str | None = None,
+        threads: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Sweep:
+        """Every seed at every combination of inputs, in one call of the kernel.
+
+        `seeds`: a count `n` for seeds 1..n, a text such as `7,9,20:30`, or the seeds themselves.
+        `sets` maps input names to one value or several. `progress` is called with the number of
+        lanes done and of all lanes. Failed lanes are listed in the result; Ctrl-C raises
+        SweepInterrupted, which has the finished lanes.
+        """
+        end, start, limit = self._times(horizon, warmup, arrivals)
+        points = grid(sets or {}, self.inputs)
+        named = named_seeds(seeds)
+        if len(points) * len(named) > MAX_LANES:
+            raise InputError(f"{len(points)} points x {len(named)} seeds are more than {MAX_LANES} runs")
+        import numpy as np
+
+        from sqc.kernel import Interrupted
+        from sqc.sweep import Sweep, SweepInterrupted
+
+        kernel = self.kernel(mode=mode)
+        lane_seeds = np.tile(np.array(named, np.uint64), len(points))
+        columns = {
+            name: np.repeat([setting.get(name, default) for setting in points], len(named))
+            for name, default in self.inputs.items()
+        }
+        about: dict[str, Any] = {
+            "program": self.ir.file,
+            "inputs": self.inputs,
+            "points": points,
+            "seeds": named,
+            "horizon": end,
+            "warmup": start,
+            "arrivals": limit,
+            "mode": kernel.mode,
+        }
+        try:
+            batch = kernel.lanes(
+                lane_seeds,
+                horizon=end,
+                warmup=start,
+                arrivals=limit,
+                inputs=columns,
+                threads=threads,
+                progress=None if progress is None else lambda lanes: progress(lanes, len(lane_seeds)),
+            )
+        except Interrupted as stop:
+            partial = Sweep.of(stop.partial.metrics, stop.partial.failures, done=stop.done, **about)
+            raise SweepInterrupted(partial) from None
+        return Sweep.of(batch.metrics, batch.failures, **about)
+
+    def summary(self) -> dict[str, Any]:
+        """What the program has, JSON-ready: file, inputs, arrivals, stages, pools, observes, attributes."""
+        program = self.ir
+        return {
+            "file": program.file,
+            "inputs": dict(self.inputs),
+            "arrivals": type(program.arrival).__name__.lower(),
+            "stages": {name: _kind(members[0]) + _size(members) for name, members in _arrays(program.stages)},
+            "pools": {name: "lru" + _size(members) for name, members in _arrays(program.pools)},
+            "observes": [declared.name for declared in program.observes],
+            "attributes": list(program.attributes),
+        }
+
+
+def _arrays(members: tuple[Any, ...]) -> list[tuple[str, list[Any]]]:
+    return [(name, list(group)) for name, group in itertools.groupby(members, key=lambda member: str(member.name))]
+
+
+def _size(members: list[Any]) -> str:
+    return f"[{len(members)}]" if members[0].index is not None else ""
+
+
+def _kind(stage: ir.Stage) -> str:
+    name = type(stage.kind).__name__.lower()
+    return f"{name}({stage.kind.servers})" if isinstance(stage.kind, ir.Fifo) and stage.kind.servers > 1 else name

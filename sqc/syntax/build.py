@@ -1,0 +1,216 @@
+"""From the grammar's rules to tree nodes: one small function per rule, named as in grammar.lark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from sqc.diagnostics import Place
+from sqc.syntax import tree
+
+
+class Word(NamedTuple):
+    """A keyword or sign that the grammar keeps."""
+
+    place: Place
+    text: str
+
+
+Builder = Callable[..., Any]
+BUILD: dict[str, Builder] = {}
+
+
+def _rule(*names: str) -> Callable[[Builder], Builder]:
+    def register(function: Builder) -> Builder:
+        BUILD.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+def _node(rule: str, cls: Callable[..., Any], *fixed: Any) -> None:
+    """`rule` makes a node of `cls` from its children, after the fixed fields."""
+    BUILD[rule] = lambda place, *parts: cls(place, *fixed, *parts)
+
+
+def _list(*rules: str) -> None:
+    """The children as a tuple, without absent ones."""
+    for rule in rules:
+        BUILD[rule] = lambda place, *parts: tuple(p for p in parts if p is not None)
+
+
+def _foreign(rule: str, construct: str) -> None:
+    BUILD[rule] = lambda place, *parts: tree.Foreign(place, construct)
+
+
+def _word(*rules: str) -> None:
+    for rule in rules:
+        BUILD[rule] = lambda place, word: word.text
+
+
+def _same(_: Place, inner: Any) -> Any:
+    return inner
+
+
+_list("params", "keys", "args", "iters", "parts", "bindings", "places")
+_word("quantifier", "sharing", "mode", "service", "fold")
+
+# --------------------------------------------------------------------------- declarations
+
+_node("use", tree.Use)
+_node("let", tree.Let)
+_node("def_expr", tree.Def)
+_node("def_stmt", tree.Def)
+_node("stage", tree.Stage)
+_node("server", tree.Server)
+_node("gauge", tree.Gauge)
+_node("share", tree.Share)
+_node("kind_fifo", lambda place, value: tree.Kind(place, "fifo", value, ()))
+_node("kind_ps", lambda place, value: tree.Kind(place, "ps", value, ()))
+_node("kind_delay", lambda place: tree.Kind(place, "delay", None, ()))
+_node("step", lambda place, *options: tree.Kind(place, "step", None, options))
+_node("claim_iteration", tree.Claim)
+_node("claim_end", lambda place, name, given, value: tree.Claim(place, name, given, "end", None, value))
+_node("trace", lambda place, path: tree.Trace(place, path, False))
+_node("trace_ordered", lambda place, path: tree.Trace(place, path, True))
+_node("init", tree.Routine, "init")
+_node("turn_block", tree.Routine, "turn")
+_node("session", tree.Routine, "session")
+BUILD["start"] = lambda place, *items: tree.File(place, items)
+BUILD["main"] = lambda place, *items: tree.Main(place, items)
+BUILD["workload"] = lambda place, *items: tree.Workload(place, items)
+BUILD["hidden"] = lambda place, *names: tree.Hidden(place, names)
+BUILD["arrive"] = lambda place, arrival: arrival
+BUILD["order_admission"] = lambda place: ()
+
+
+@_rule("pool")
+def _pool(place: Place, name: tree.Name, size: Any, on: Any, *options: tree.Option) -> tree.Node:
+    if on is not None:
+        return tree.Foreign(place, "a pool on a device or engine")
+    return tree.Pool(place, name, size, options)
+
+
+@_rule("arrival")
+def _arrival(place: Place, word: Word, *rest: Any) -> tree.Arrive:
+    return tree.Arrive(place, word.text, rest[1] if rest else None)
+
+
+@_rule("preemption")
+def _preemption(place: Place, word: Word, *rest: Any) -> tree.Option:
+    keys = rest[0] if rest else ()
+    return tree.Option(place, f"preempt {word.text}", keys or ())
+
+
+def _option(rule: str, word: str) -> None:
+    def build(place: Place, *parts: Any) -> tree.Option:
+        values: list[tree.Node] = []
+        for part in parts:
+            if type(part) is tuple:
+                values.extend(part)
+            elif part is not None:
+                values.append(part)
+        return tree.Option(place, word, tuple(values))
+
+    BUILD[rule] = build
+
+
+BUILD["opt_preempt"] = lambda place, option: tree.Option(place, option.word, option.values)
+for _rule_name, _text in {
+    "opt_cap": "cap", "opt_block": "block", "opt_evict_lru": "evict lru", "opt_evict_by": "evict by",
+    "opt_queue_fifo": "queue fifo", "opt_queue_by": "queue by", "opt_admit_via": "admit via",
+    "opt_reserve_held": "reserve held", "opt_spill": "spill", "step_budget": "budget", "step_cost": "cost",
+    "step_chunk": "chunk", "step_memory": "memory", "step_serve": "serve", "step_serve_only": "serve only",
+    "step_exclusive": "serve exclusive", "step_granule": "granule", "step_state": "state",
+    "step_iteration": "iteration", "iter_serve": "serve", "iter_admit": "admit", "iter_branch": "branch",
+    "iter_set": "set", "order_decode_first": "decode first",
+}.items():  # fmt: skip
+    _option(_rule_name, _text)
+
+# --------------------------------------------------------------------------- statements
+
+for _name, _cls in {
+    "turn": tree.Turn, "end": tree.End, "observe": tree.Observe, "loop": tree.Loop, "while_loop": tree.While,
+    "choose": tree.Choose, "grow": tree.Grow, "load": tree.Load, "drop": tree.Drop, "release": tree.Release,
+    "run": tree.Run, "fork": tree.Fork, "join": tree.Join, "field": tree.Field, "binding": tree.Field,
+    "part": tree.Part, "lease": tree.Lease,
+}.items():  # fmt: skip
+    _node(_name, _cls)
+_node("set", tree.Set, "set")
+_node("size", tree.Set, "Size")
+_node("cost", tree.Set, "Cost")
+BUILD["block"] = lambda place, *body: tree.Block(place, body)
+BUILD["cost_record"] = lambda place, name, *record: tree.CostRecord(place, name, record)
+BUILD["branch"] = lambda place, guard, then, other: tree.Branch(place, guard, False, then, other)
+BUILD["branch_with"] = lambda place, guard, then, other: tree.Branch(place, guard, True, then, other)
+BUILD["target_index"] = _same
+BUILD["target_on"] = lambda place, stages: stages
+
+
+@_rule("hold")
+def _hold(place: Place, parts: Any, reuse: Any, bindings: Any, body: tree.Block, cache: Any, lease: Any) -> tree.Hold:
+    text = place.source.text[place.start : body.place.start].rstrip()
+    header = place._replace(end=place.start + len(text))
+    return tree.Hold(place, header, parts, reuse, bindings or (), body, cache, lease)
+
+
+def _target(target: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The index and the stages of a service statement's target."""
+    if target is None:
+        return None, ()
+    return (None, target) if type(target) is tuple else (target, ())
+
+
+@_rule("serve")
+def _serve(place: Place, word: str, target: Any, work: Any, growing: Any) -> tree.Node:
+    index, on = _target(target)
+    if len(on) > 1:
+        return tree.Run(place, on, None, work, growing)
+    return tree.Serve(place, word, index, on[0] if on else None, work, growing)
+
+
+@_rule("transfer")
+def _transfer(place: Place, target: Any, work: Any, source: Any, to: Any, units: Any) -> tree.Transfer:
+    return tree.Transfer(place, *_target(target), work, source, to, units)
+
+
+@_rule("call_stmt")
+def _call_stmt(place: Place, callee: Any, args: Any, source: Any) -> tree.Node:
+    if source is not None or not isinstance(callee, tree.Name):
+        return tree.Foreign(place, "a call of a station")
+    return tree.CallStmt(place, callee, args)
+
+
+# --------------------------------------------------------------------------- expressions
+
+BUILD["parens"] = _same
+BUILD["place"] = _same
+BUILD["cond"] = lambda place, test, then, other: tree.Cond(place, test, then, other)
+BUILD["binary"] = lambda place, x, op, y: tree.Binary(place, op.text, x, y)
+BUILD["unary"] = lambda place, op, x: tree.Unary(place, op.text, x)
+BUILD["call"] = lambda place, callee, args: tree.Call(place, callee, args)
+BUILD["index"] = lambda place, base, index: tree.Index(place, base, index)
+BUILD["member"] = lambda place, base, name: tree.Member(place, base, name)
+BUILD["draw"] = lambda place, dist, args: tree.Draw(place, dist, args)
+BUILD["aggregate"] = lambda place, fold, name, count, body: tree.Aggregate(place, fold, name, count, body)
+
+
+@_rule("index_member")
+def _index_member(place: Place, base: tree.Name, index: Any, name: tree.Name) -> tree.Member:
+    return tree.Member(place, tree.Index(place, base, index), name)
+
+
+@_rule("call_fold")
+def _call_fold(place: Place, fold: str, args: Any) -> tree.Call:
+    return tree.Call(place, tree.Name(place._replace(end=place.start + len(fold)), fold), args)
+
+
+# --------------------------------------------------------------------------- devices, engines, stations
+
+_foreign("device", "`device`")
+_foreign("engine", "`engine`")
+_foreign("queue", "`queue`")
+_foreign("request", "`request`")
+_foreign("mark", "`mark`")
+_foreign("run_own", "a run without a stage")
+_foreign("relation", "a relation of stations")

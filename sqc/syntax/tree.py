@@ -1,0 +1,446 @@
+"""The nodes of a program as written: a plain tree, each node with its place in the text.
+
+Nodes are small immutable records made from their annotations: positional or named fields, the
+place first. Lists are tuples and absent parts are None, so one pair of functions, `children` and
+`rebuild`, serves every traversal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, dataclass_transform
+
+from sqc.diagnostics import Place
+
+
+@dataclass_transform(eq_default=False, frozen_default=True)
+class _Record:
+    """Makes records of its subclasses. Not dataclasses: sixty of them would take 60 ms to import."""
+
+    fields: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        cls.fields = (*cls.fields, *cls.__annotations__)
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, *values, **named):
+            self.__dict__.update(zip(self.fields, values, strict=False), **named)
+            assert len(self.__dict__) == len(self.fields), f"{type(self).__name__}{self.fields}"
+
+    def __repr__(self) -> str:
+        inner = ", ".join(repr(getattr(self, f)) for f in self.fields[1:])
+        return f"{type(self).__name__}({inner})"
+
+
+class Node(_Record):
+    """Base of all nodes: something that stands at a place."""
+
+    place: Place
+
+
+# --------------------------------------------------------------------------- expressions
+
+
+class Num(Node):
+    value: float
+
+
+class Text(Node):
+    value: str
+
+
+class Name(Node):
+    id: str
+
+
+class Index(Node):
+    """`base[index]`: a member of an array of pools or stages."""
+
+    base: Name
+    index: Expr
+
+
+class Member(Node):
+    """`base.name`: a field of a Cost record, `args.number`, or a part of a station."""
+
+    base: Name | Index
+    name: Name
+
+
+class Unary(Node):
+    op: str
+    x: Expr
+
+
+class Binary(Node):
+    op: str
+    x: Expr
+    y: Expr
+
+
+class Cond(Node):
+    test: Expr
+    then: Expr
+    other: Expr
+
+
+class Call(Node):
+    """A function, an observable, a cost or a definition: what it is depends on the name."""
+
+    callee: Ref
+    args: tuple[Expr, ...]
+
+
+class Draw(Node):
+    dist: Name
+    args: tuple[Expr, ...]
+
+
+class Aggregate(Node):
+    """`max k in n (e)`."""
+
+    fold: str
+    name: Name
+    count: Expr
+    body: Expr
+
+
+Ref: TypeAlias = Name | Index | Member
+Expr: TypeAlias = Num | Text | Ref | Unary | Binary | Cond | Call | Draw | Aggregate
+
+
+# --------------------------------------------------------------------------- statements
+
+
+class Block(Node):
+    body: tuple[Stmt, ...]
+
+
+class Turn(Node):
+    pass
+
+
+class End(Node):
+    pass
+
+
+class Set(Node):
+    """`set x = e`, `Size x = e` or `Cost x = e`; `word` says which."""
+
+    word: str
+    name: Name
+    value: Expr
+
+
+class Field(Node):
+    name: Name
+    value: Expr
+
+
+class CostRecord(Node):
+    """`Cost c = { s: e1, kv: e2 };`."""
+
+    name: Name
+    record: tuple[Field, ...]
+
+
+class Observe(Node):
+    name: Name
+    value: Expr
+
+
+class Branch(Node):
+    """`probability`: written `branch with (p)`."""
+
+    guard: Expr
+    probability: bool
+    then: Block
+    other: Block | None
+
+
+class Loop(Node):
+    body: Block
+
+
+class While(Node):
+    guard: Expr
+    body: Block
+
+
+class Choose(Node):
+    name: Name
+    count: Expr
+    keys: tuple[Expr, ...]
+
+
+class Part(Node):
+    """One pool of a hold's header."""
+
+    pool: Ref
+    units: Expr
+    reserve: Expr | None
+
+
+class Lease(Node):
+    pool: Ref
+    time: Expr
+
+
+class Hold(Node):
+    """`header` is the place of everything before the body."""
+
+    header: Place
+    parts: tuple[Part, ...]
+    reuse: Expr | None
+    bindings: tuple[Field, ...]
+    body: Block
+    cache: Expr | None
+    lease: Lease | None
+
+
+class Grow(Node):
+    pool: Ref
+    amount: Expr
+
+
+class Load(Node):
+    pool: Ref
+    amount: Expr
+
+
+class Drop(Node):
+    pool: Ref
+
+
+class Release(Node):
+    pool: Ref
+
+
+class Run(Node):
+    """`mode` is "prefill", "decode" or None; `stages` has several entries for a shared run."""
+
+    stages: tuple[Ref, ...]
+    mode: str | None
+    work: Expr
+    growing: Ref | None
+
+
+class Serve(Node):
+    """`prefill e`, `decode e`, `tool e`: a run on the stage of that name, or the one given."""
+
+    word: str
+    index: Expr | None
+    on: Ref | None
+    work: Expr
+    growing: Ref | None
+
+
+class Transfer(Node):
+    index: Expr | None
+    on: tuple[Ref, ...]
+    work: Expr
+    source: Ref
+    target: Ref
+    units: Expr
+
+
+class Fork(Node):
+    body: Block
+
+
+class Join(Node):
+    pass
+
+
+class CallStmt(Node):
+    """A use of a statement definition."""
+
+    callee: Name
+    args: tuple[Expr, ...]
+
+
+class Foreign(Node):
+    """A construct of devices, engines or stations, kept only so that it can be refused by name."""
+
+    construct: str
+
+
+Stmt: TypeAlias = (
+    Turn | End | Set | CostRecord | Observe | Branch | Loop | While | Choose | Hold | Grow | Load | Drop
+    | Release | Run | Serve | Transfer | Fork | Join | CallStmt | Foreign
+)  # fmt: skip
+
+
+# --------------------------------------------------------------------------- declarations
+
+
+class Use(Node):
+    path: Text
+
+
+class Let(Node):
+    name: Name
+    value: Expr
+
+
+class Def(Node):
+    """An expression definition (`body` an expression) or a statement definition (a block)."""
+
+    name: Name
+    params: tuple[Name, ...]
+    body: Expr | Block
+
+
+class Option(Node):
+    """One option of a pool or a step stage, by its words: "cap", "evict by", "serve only", ..."""
+
+    word: str
+    values: tuple[Node, ...]
+
+
+class Pool(Node):
+    name: Name
+    size: Expr | None
+    options: tuple[Option, ...]
+
+
+class Kind(Node):
+    """`fifo`, `ps`, `delay` or `step`."""
+
+    word: str
+    value: Expr | None
+    options: tuple[Option, ...]
+
+
+class Stage(Node):
+    name: Name
+    size: Expr | None
+    kind: Kind
+
+
+class Arrive(Node):
+    word: str
+    value: Expr | None
+
+
+class Trace(Node):
+    path: Text
+    ordered: bool
+
+
+class Routine(Node):
+    """The `init`, `turn` or `session` block of the workload."""
+
+    word: str
+    body: Block
+
+
+class Hidden(Node):
+    names: tuple[Name, ...]
+
+
+class Workload(Node):
+    items: tuple[Arrive | Trace | Routine | Hidden | Foreign, ...]
+
+
+class Server(Node):
+    body: Block
+
+
+class Gauge(Node):
+    name: Name
+    value: Expr
+
+
+class Claim(Node):
+    """`word` is "every", "some" (iterations of `stage`) or "end"."""
+
+    name: Name
+    given: Expr | None
+    word: str
+    stage: Ref | None
+    value: Expr
+
+
+class Share(Node):
+    word: str
+
+
+Item: TypeAlias = Use | Let | Def | Pool | Stage | Workload | Server | Gauge | Claim | Share | Foreign
+
+
+class Main(Node):
+    items: tuple[Item, ...]
+
+
+class File(Node):
+    items: tuple[Use | Let | Def | Main, ...]
+
+
+# --------------------------------------------------------------------------- traversal
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The nodes directly below, in the order of the text."""
+    for value in node.__dict__.values():
+        if isinstance(value, Node):
+            yield value
+        elif type(value) is tuple:
+            yield from (v for v in value if isinstance(v, Node))
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and all nodes below it, parents first, in the order of the text."""
+    stack = [node]
+    while stack:
+        top = stack.pop()
+        yield top
+        stack.extend(reversed(list(children(top))))
+
+
+def rebuild(node: Any, change: Callable[[Any, str], Any], place: Callable[[Place], Place] | None = None) -> Any:
+    """A copy of a node with `change(child, field)` for each child and `place` for its own places.
+
+    `change` may return a tuple for a child in a list: it is spliced in (a definition's statements).
+    A node in which nothing changes is returned itself.
+    """
+    values: dict[str, Any] = {}
+    same = True
+    for name, value in node.__dict__.items():
+        new = value
+        if isinstance(value, Node):
+            new = change(value, name)
+        elif type(value) is Place:
+            new = value if place is None else place(value)
+        elif type(value) is tuple:
+            made: list[Any] = []
+            for v in value:
+                one = change(v, name) if isinstance(v, Node) else v
+                made.extend(one) if type(one) is tuple else made.append(one)
+            if len(made) != len(value) or any(a is not b for a, b in zip(made, value, strict=True)):
+                new = tuple(made)
+        values[name] = new
+        same = same and new is value
+    return node if same else type(node)(**values)
+
+
+def depth(node: Node) -> int:
+    """The number of levels of the tree, without recursion."""
+    levels, layer = 0, [node]
+    while layer:
+        levels += 1
+        layer = [child for parent in layer for child in children(parent)]
+    return levels
+
+
+def dotted(ref: Node) -> str:
+    """A reference as a word for messages: `kv`, `kv[...]`, `c.kv`."""
+    match ref:
+        case Name(id=name):
+            return name
+        case Index(base=base):
+            return f"{base.id}[...]"
+        case Member(base=base, name=name):
+            return f"{dotted(base)}.{name.id}"
+    return ref.place.text

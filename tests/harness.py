@@ -1,0 +1,82 @@
+"""Running our own side in the tests: compiled programs are kept, so one text compiles once.
+
+`run` has the shape of `reference.run`: a report as a JSON object and the samples by name.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import sqc
+from reference import ReferenceRun, Sample
+
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
+CORPUS = TESTS / "corpus"
+FOUNDING = CORPUS / "04-cache.sq"
+
+
+@functools.lru_cache(maxsize=32)
+def compiled(source: str) -> sqc.Program:
+    """The program of a text; its kernel is built at its first run and kept with it."""
+    return sqc.compile(source=source)
+
+
+def run(
+    source: str,
+    *,
+    horizon: float,
+    warmup: float = 0.0,
+    seed: int = 1,
+    arrivals: int | None = None,
+    sets: Mapping[str, float] | None = None,
+) -> ReferenceRun:
+    """One run of ours; fails like the run itself (`sqc.RunError`)."""
+    report = compiled(source).run(seed=seed, horizon=horizon, warmup=warmup, arrivals=arrivals, sets=dict(sets or {}))
+    document: dict[str, Any] = report.json()
+    rows = [*((name, report.observe(name)) for name in document["observes"])]
+    rows.append(("client.response", report.client("response")))
+    return ReferenceRun(document, {name: _samples(row.samples) for name, row in rows})
+
+
+def _samples(kept: Any) -> list[Sample]:
+    columns = (kept.time.tolist(), kept.session.tolist(), kept.turn.tolist(), kept.value.tolist())
+    return list(zip(*columns, strict=True))
+
+
+def corpus_text(name: str) -> str:
+    """The text of a corpus program."""
+    return (CORPUS / f"{name}.sq").read_text(encoding="utf-8")
+
+
+@functools.cache
+def corpus_runs(name: str) -> tuple[dict[str, Any], ...]:
+    """The measured runs of a corpus program."""
+    document = json.loads((CORPUS / f"{name}.json").read_text(encoding="utf-8"))
+    return tuple(document["runs"])
+
+
+def lanes(
+    source: str,
+    count: int,
+    *,
+    horizon: float,
+    warmup: float = 0.0,
+    arrivals: float = math.inf,
+    sets: Mapping[str, float] | None = None,
+) -> dict[str, NDArray[Any]]:
+    """The metrics of seeds 1..count, one array entry per seed; none of the runs may fail."""
+    kernel = compiled(source).kernel()
+    seeds = np.arange(1, count + 1, dtype=np.uint64)
+    inputs = {**kernel.inputs, **(sets or {})}
+    batch = kernel.lanes(seeds, horizon=horizon, warmup=warmup, arrivals=arrivals, inputs=inputs)
+    assert not batch.failures, batch.failures
+    return dict(batch.metrics)

@@ -14,20 +14,25 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
 from sqc_runtime.core import DONE, OVERFLOWS
 from sqc_runtime.lanes import lockstep_lanes, native_lanes
 from sqc_runtime.native import took_effect
 from sqc_runtime.statistics import SAMPLE_CELLS
 
-from . import ir
+from . import ir, stored
 from .codegen.errors import ERRORS, error_of
-from .codegen.lane import LaneProgram
+
+if TYPE_CHECKING:
+    from .codegen.lane import LaneProgram
 
 RUNTIME_CODES: Mapping[str, str] = dict(ERRORS)
 """Codes of run-time errors and what they mean."""
@@ -93,21 +98,64 @@ class KernelError(ValueError):
 
 
 class _Build:
-    """One compilation: a lane program with fixed capacities, for calls of a fixed number of lanes."""
+    """One kernel with fixed capacities, for calls of a fixed number of lanes: compiled, or read from a file.
+
+    What only compiling needs is made when it is first asked for, so a kernel from a file has none of it.
+    """
 
     def __init__(self, program: ir.Program, capacities: Mapping[str, int], mode: str, lanes: int):
         started = time.perf_counter()
-        self.lane_program = LaneProgram(program, capacities)
+        self._program, self._capacities, self._mode = program, capacities, mode
         self.lanes = lanes
-        make = native_lanes if mode == "native" else lockstep_lanes
-        self.call = make(self.lane_program.layout, self._simulate)
-        with jax.enable_x64(True):
-            shapes = [jax.ShapeDtypeStruct((lanes,), d) for d in (np.uint64, *[np.float64] * (4 + len(program.inputs)))]
-            self.traced = jax.jit(self.call).trace(tuple(shapes))
-            self.lowered = self.traced.lower()
-            self.compiled = self.lowered.compile()
-        self.metrics = self.lane_program.metric_names
+        place = stored.place(_kept_in, program, capacities, mode, lanes) if _kept_in else None
+        kept = stored.load(place) if place else None
+        self.from_cache = kept is not None
+        self.execute: Callable[[tuple[NDArray[Any], ...]], dict[str, jax.Array]] = kept or self.compiled
+        self.about = kept.about if kept else self._about()
+        self.hlo: Callable[[], str | None] = (kept or self.compiled).as_text
+        if place and not kept:
+            stored.save(place, self.about, self.compiled)
         self.seconds = time.perf_counter() - started
+
+    def _about(self) -> stored.About:
+        rows = self.lane_program.rows if self._capacities["samples"] else {}
+        return stored.About(
+            metrics=tuple(self.lane_program.metric_names),
+            results=tuple(sorted(self.compiled.out_info)),
+            statements=tuple(self.lane_program.statements),
+            rows={name: row.base for name, row in rows.items()},
+        )
+
+    @cached_property
+    def lane_program(self) -> LaneProgram:
+        from .codegen.lane import LaneProgram  # here: a kernel from a file does without code generation
+
+        return LaneProgram(self._program, self._capacities)
+
+    @cached_property
+    def call(self) -> Callable[[tuple[jax.Array, ...]], dict[str, Any]]:
+        """All lanes of a call, as a function that JAX can trace."""
+        make = native_lanes if self._mode == "native" else lockstep_lanes
+        return make(self.lane_program.layout, self._simulate)
+
+    @cached_property
+    def traced(self) -> jax.stages.Traced:
+        dtypes = (np.uint64, *[np.float64] * (4 + len(self._program.inputs)))
+        with jax.enable_x64(True):
+            columns = tuple(np.zeros(self.lanes, dtype) for dtype in dtypes)
+            # An executable from a file takes all arguments, used or not.
+            return jax.jit(self.call, keep_unused=True).trace(columns)
+
+    @cached_property
+    def lowered(self) -> jax.stages.Lowered:
+        with jax.enable_x64(True):
+            lowered: jax.stages.Lowered = self.traced.lower()
+            return lowered
+
+    @cached_property
+    def compiled(self) -> jax.stages.Compiled:
+        with jax.enable_x64(True):
+            return self.lowered.compile()
 
     def _simulate(self, memory: Any, seed: Any, horizon: Any, warmup: Any, limit: Any, nz: Any, *inputs: Any) -> Any:
         return self.lane_program.simulate(memory, seed, horizon, warmup, limit, inputs, nz)
@@ -120,7 +168,7 @@ class _Build:
             arguments = tuple(np.concatenate([a, np.repeat(a[:1], fill)]) for a in arguments)
             arguments[1][count:] = _IDLE_HORIZON
         with jax.enable_x64(True):
-            out = self.compiled(arguments)
+            out = self.execute(arguments)
             return {name: np.asarray(value)[:count] for name, value in out.items()}
 
 
@@ -183,12 +231,17 @@ class Kernel:
     @property
     def metrics(self) -> tuple[str, ...]:
         """Dotted metric names, in the order of the report."""
-        return self._build().metrics
+        return self._build().about.metrics
 
     @property
     def compile_seconds(self) -> float:
-        """Seconds from IR to machine code, tracing included."""
+        """Seconds from IR to machine code: tracing and compiling, or reading it from the cache."""
         return self._build().seconds
+
+    @property
+    def from_cache(self) -> bool:
+        """Whether the machine code was read from the folder of `keep_compilations`."""
+        return self._build().from_cache
 
     def emit(self, form: str) -> str:
         """The compiled program as text: its jaxpr, StableHLO, or optimised HLO."""
@@ -199,7 +252,7 @@ class Kernel:
             case "stablehlo":
                 return str(build.lowered.as_text())
             case "hlo":
-                return str(build.compiled.as_text())
+                return str(build.hlo())
         raise KernelError(f"no form {form!r}; there are {', '.join(FORMS)}")
 
     def is_native(self) -> bool:
@@ -238,7 +291,7 @@ class Kernel:
             out = build.call((seeds, *rest[:3], minus_zero, *rest[3:]))
             good = (out["status"] == DONE) & (out["error"] == 0)
             table = jnp.where(good[:, None], out["metrics"], jnp.nan)
-            return {name: table[:, i] for i, name in enumerate(build.metrics)}
+            return {name: table[:, i] for i, name in enumerate(build.about.metrics)}
 
     def lanes(
         self,
@@ -336,7 +389,7 @@ class Kernel:
         packed = int(out["error"][k])
         known = error_of(packed & 0xFF)
         assert known is not None
-        span = build.lane_program.statements[packed >> 8]
+        span = build.about.statements[packed >> 8]
         return Failure(*known, float(out["time"][k]), int(out["session"][k]), span)
 
     def _grown(self, sizes: Mapping[str, int], overflow: frozenset[int]) -> dict[str, int]:
@@ -345,7 +398,9 @@ class Kernel:
             name = OVERFLOWS[status]
             grown[name] = grown[name] * _GROWTH
             if grown[name] > _MOST:
-                raise KernelError(f"more than {_MOST} {name} are needed: the system is unstable, or the horizon too long")
+                raise KernelError(
+                    f"more than {_MOST} {name} are needed: the system is unstable, or the horizon too long"
+                )
             if name == "sessions":
                 grown["stale"] = max(grown["stale"], grown[name])
         return grown
@@ -371,10 +426,9 @@ class Kernel:
                 break
             self._capacities = self._grown(self._capacities, frozenset([status]))
         failure = self._failure(build, out, 0) if out["error"][0] else None
-        metrics = dict(zip(build.metrics, (float(v) for v in out["metrics"][0]), strict=True))
+        metrics = dict(zip(build.about.metrics, (float(v) for v in out["metrics"][0]), strict=True))
         samples = {
-            name: _samples(out["x"][0], row.base, int(metrics[f"{name}.count"]))
-            for name, row in build.lane_program.rows.items()
+            name: _samples(out["x"][0], base, int(metrics[f"{name}.count"])) for name, base in build.about.rows.items()
         }
         return RunResult(metrics, samples, failure, self.mode)
 
@@ -425,8 +479,10 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+_kept_in: Path | None = None
+
+
 def keep_compilations(folder: str) -> None:
-    """Keep compiled kernels of this process in a folder, and take them from there."""
-    jax.config.update("jax_compilation_cache_dir", folder)
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+    """Keep the kernels that this process compiles in a folder, and take those that are there."""
+    global _kept_in
+    _kept_in = Path(folder)

@@ -111,6 +111,7 @@ def samples(count: int, seed: int = 1) -> Samples:
 class Kernel:
     metrics = METRICS
     compile_seconds = 1.25
+    from_cache = False
 
     def __init__(self, program: ir.Program, **options: Any) -> None:
         self.inputs = {declared.name: declared.default for declared in program.inputs}

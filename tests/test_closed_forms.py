@@ -60,23 +60,38 @@ def assess(metrics: dict[str, np.ndarray], check: Check) -> None:
 
 # --------------------------------------------------------------------------- single stations
 
-LAW = """
+STATIONS = """
 use "std/args";
 def service(law) { law == 0 ? ~det(1) : (law == 1 ? ~exp(1) : (law == 2 ? ~erlang(4, 1) : ~h2(1, 4))) }
 fn main() {
   let law = args.number("law", 0);
   let rate = args.number("rate", 0.6);
-  stage svc : KIND;
+  let at = args.number("station", 0);
+  stage fifo1 : fifo;
+  stage fifo3 : fifo(3);
+  stage ps1 : ps(1);
+  stage ps2 : ps(min(present, 2));
+  stage same : ps(present);
+  stage away : delay;
   workload { arrive poisson(rate); turn { set w = service(law); } }
-  server { run svc (cost(svc, w)); }
+  server {
+    branch (at == 0) { run fifo1 (cost(fifo1, w)); }
+    branch (at == 1) { run fifo3 (cost(fifo3, w)); }
+    branch (at == 2) { run ps1 (cost(ps1, w)); }
+    branch (at == 3) { run ps2 (cost(ps2, w)); }
+    branch (at == 4) { run same (cost(same, w)); }
+    branch (at == 5) { run away (cost(away, w)); }
+  }
 }
 """
-FIFO, PS, FIFO3 = (LAW.replace("KIND", kind) for kind in ("fifo", "ps(1)", "fifo(3)"))
+#: One compilation for all stations: the input `station` says which of them a run uses.
+KINDS = ("fifo1", "fifo3", "ps1", "ps2", "same", "away")
 
 
 @functools.cache
-def station(source: str, law: int, rate: float) -> dict[str, np.ndarray]:
-    return lanes(source, LANES, horizon=21_000, warmup=1_000, sets={"law": law, "rate": rate})
+def station(kind: str, law: str, rate: float) -> dict[str, np.ndarray]:
+    sets = {"station": KINDS.index(kind), "law": LAWS[law][0], "rate": rate}
+    return lanes(STATIONS, LANES, horizon=21_000, warmup=1_000, sets=sets)
 
 
 def single(law: str, metric: str) -> Check:
@@ -89,13 +104,13 @@ def single(law: str, metric: str) -> Check:
     cv2 = LAWS[law][1]
     expected = {"mean_number": 0.6 + 0.45 * (1 + cv2), "utilization": 0.6}[metric]
     detects = {"deterministic": 0.01, "erlang4": 0.01, "exponential": 0.02, "h2": 0.04}[law]
-    return Check(f"stage.svc.{metric}", expected, detects)
+    return Check(f"stage.fifo1.{metric}", expected, detects)
 
 
 @pytest.mark.parametrize("metric", ["mean_number", "utilization"])
 @pytest.mark.parametrize("law", LAWS)
 def test_mg1(law: str, metric: str) -> None:
-    assess(station(FIFO, LAWS[law][0], 0.6), single(law, metric))
+    assess(station("fifo1", law, 0.6), single(law, metric))
 
 
 @pytest.mark.parametrize("metric", ["mean_number", "utilization"])
@@ -103,7 +118,7 @@ def test_mg1(law: str, metric: str) -> None:
 def test_mg1_ps_is_insensitive(law: str, metric: str) -> None:
     """M/G/1 processor sharing at rho = 0.6: E N = rho / (1 - rho) = 1.5 whatever the law, busy 0.6."""
     expected = {"mean_number": 1.5, "utilization": 0.6}[metric]
-    assess(station(PS, LAWS[law][0], 0.6), Check(f"stage.svc.{metric}", expected, 0.02))
+    assess(station("ps1", law, 0.6), Check(f"stage.ps1.{metric}", expected, 0.02))
 
 
 def erlang_c(servers: int, load: float) -> tuple[float, float]:
@@ -125,7 +140,7 @@ def test_mmc(metric: str) -> None:
     number, present = erlang_c(3, 2.1)
     assert (round(number, 4), round(present, 6)) == (3.2488, 0.904306)
     expected = {"mean_number": number, "utilization": present}[metric]
-    assess(station(FIFO3, 1, 2.1), Check(f"stage.svc.{metric}", expected, 0.02))
+    assess(station("fifo3", "exponential", 2.1), Check(f"stage.fifo3.{metric}", expected, 0.02))
 
 
 # --------------------------------------------------------------------------- closed networks
@@ -192,31 +207,32 @@ def little(metrics: dict[str, np.ndarray], stage: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("source", [FIFO, PS], ids=["fifo", "ps"])
-def test_little_over_a_window(source: str, law: str) -> None:
+@pytest.mark.parametrize("kind", ["fifo1", "ps1"])
+def test_little_over_a_window(kind: str, law: str) -> None:
     """L = lambda W in the mean; on one run of length T = 20 000 only up to the jobs at its two ends.
 
     The whole residence of the jobs present at the warm-up counts, that of the jobs present at the end
     does not: a difference of mean 0 and of the order of E(N R) / T, below 20 / 20 000 = 0.1 % of L even for
     H2. Checked for each lane at 50 times that, and for the mean of the lanes as a z-test.
     """
-    gap = little(station(source, LAWS[law][0], 0.6), "svc")
+    gap = little(station(kind, law, 0.6), kind)
     assert float(np.abs(gap).max()) <= 50 * 20 / 20_000
     error = float(gap.std(ddof=1)) / math.sqrt(LANES)
     assert abs(float(gap.mean())) <= CRITICAL * error, f"mean {gap.mean():.3g}, standard error {error:.3g}"
     assert (CRITICAL + POWER) * error <= 1e-3
 
 
-@pytest.mark.parametrize("kind", ["fifo", "fifo(3)", "ps(1)", "ps(min(present, 2))", "ps(present)", "delay"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_little_is_an_identity_when_all_have_left(kind: str) -> None:
     """With an arrival limit the run ends empty, so the integral of the number present is the sum of the residences.
 
     Without a warm-up both sides cover the same jobs: L E = done (wait + service), to rounding, on every run.
     """
-    source = LAW.replace("KIND", kind)
-    metrics = lanes(source, 50, horizon=1e5, arrivals=500, sets={"law": 3, "rate": 0.6})
-    assert set(metrics["stage.svc.completed"]) == {500}
-    residence = metrics["stage.svc.mean_wait"] + metrics["stage.svc.mean_service"]
-    np.testing.assert_allclose(metrics["stage.svc.mean_number"] * metrics["end"], 500 * residence, rtol=1e-9)
-    np.testing.assert_allclose(metrics["mean_live"], metrics["stage.svc.mean_number"], rtol=1e-9)
+    sets = {"station": KINDS.index(kind), "law": LAWS["h2"][0], "rate": 0.6}
+    metrics = lanes(STATIONS, 50, horizon=1e5, arrivals=500, sets=sets)
+    row = {name: metrics[f"stage.{kind}.{name}"] for name in ("completed", "mean_number", "mean_wait", "mean_service")}
+    assert set(row["completed"]) == {500}
+    residence = row["mean_wait"] + row["mean_service"]
+    np.testing.assert_allclose(row["mean_number"] * metrics["end"], 500 * residence, rtol=1e-9)
+    np.testing.assert_allclose(metrics["mean_live"], row["mean_number"], rtol=1e-9)
     np.testing.assert_allclose(metrics["client.response.mean"], residence, rtol=1e-9)

@@ -19,7 +19,7 @@ import pytest
 
 from harness import FOUNDING, ROOT, compiled, corpus_text
 
-SETTING: dict[str, float] = {"horizon": 300.0, "warmup": 30.0}
+SETTING: dict[str, Any] = {"horizon": 300.0, "warmup": 30.0}
 CAPACITY = 2e4
 
 #: Programs with a cache under pressure, shared processors, and a closed population.
@@ -78,12 +78,12 @@ def test_points_and_seeds_side_by_side() -> None:
 
 
 def test_capacities() -> None:
-    """A kernel that starts with room for one session grows and re-runs; one with plenty never does."""
+    """A kernel that starts with room for eight sessions and entries grows and re-runs; one with plenty never does."""
     source, inputs = PROGRAMS["founding"]
     program = compiled(source)
     names = program.kernel().capacities
     seeds = np.arange(5, 9, dtype=np.uint64)
-    for room in (1, 512):
+    for room in (8, 512):
         start = {name: room for name in names if name != "samples"}
         kernel = program.kernel(capacities=start)
         assert bits(kernel.lanes(seeds, inputs=inputs, **SETTING).metrics, 2) == alone("founding")

@@ -35,31 +35,48 @@ READY_LIMIT = 1000
 class Signals:
     """Piecewise constant signals and their time integrals since the warm-up.
 
-    All signals stand side by side, so one vector instruction per few of them carries every integral
-    to the next instant; intermediate states within an instant have no weight.
+    All signals stand side by side, so a few vector instructions carry every integral to the next
+    instant; intermediate states within an instant have no weight. Of the first `counts` signals
+    (numbers present), the time with at least one is integrated as well.
     """
 
-    def __init__(self, names: list[str], layout: Layout):
+    def __init__(self, counts: list[str], others: list[str], layout: Layout):
+        names = [*counts, *others]
         self._index = {name: i for i, name in enumerate(names)}
-        self.count = len(names)
-        self._values = layout.f("signal.values", self.count)
-        self._areas = layout.f("signal.areas", self.count)
+        self._busy = {name: i for i, name in enumerate(counts)}
+        self._width = -(-len(names) // 4) * 4
+        self._busy_width = -(-len(counts) // 4) * 4
+        self._values = layout.size["f"]
+        for i in range(self._width):
+            layout.f(f"signal.{names[i] if i < len(names) else i}")
+        self._areas = layout.f("signal.areas", self._width + self._busy_width)
 
     def at(self, name: str) -> int:
         """The address of a signal's present value."""
         return self._values + self._index[name]
 
     def advance(self, m: Memory, dt: Any) -> None:
-        values = m.load_n("f", self._values, self.count)
-        areas = m.load_n("f", self._areas, self.count)
-        m.store_n("f", self._areas, areas + values * jnp.expand_dims(jnp.asarray(dt), -1))
+        def areas() -> tuple[Any]:
+            values = m.load_n("f", self._values, self._width)
+            step = jnp.expand_dims(jnp.asarray(dt), -1)
+            gained = values * step
+            if self._busy_width:
+                busy = jnp.where(values[..., : self._busy_width] > 0, step, 0.0)
+                gained = jnp.concatenate([gained, busy], axis=-1)
+            return (m.load_n("f", self._areas, self._width + self._busy_width) + gained,)
+
+        (after,) = m.reading(areas)
+        m.store_n("f", self._areas, after)
 
     def reset(self, m: Memory) -> None:
-        areas = m.load_n("f", self._areas, self.count)
-        m.store_n("f", self._areas, areas * 0.0)
+        m.store_n("f", self._areas, jnp.zeros(self._width + self._busy_width))
 
     def area(self, m: Memory, name: str) -> Any:
         return m.f(self._areas + self._index[name])
+
+    def busy(self, m: Memory, name: str) -> Any:
+        """Time with at least one present."""
+        return m.f(self._areas + self._width + self._busy[name])
 
 
 class Core:

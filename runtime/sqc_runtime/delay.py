@@ -11,6 +11,8 @@ from .stages import Stage
 
 
 class DelayStage(Stage):
+    waits = False
+
     def __init__(self, core: Core, name: str):
         super().__init__(core, name)
         self._heap = Heap(core.layout, name, core.slots)
@@ -24,9 +26,7 @@ class DelayStage(Stage):
     def begin(self, m: Memory, slot: Any, work: Any) -> None:
         core = self.core
         now = m.f(core.now)
-        m.setf(core.sf(slot, self.entered), now)
-        m.setf(core.sf(slot, self.started), now)
-        self.enter(m)
+        self.enter(m, slot)
         self._heap.push(m, now + work, core.next_seq(m), slot)
 
     def finish(self, m: Memory) -> Any:

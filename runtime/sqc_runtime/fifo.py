@@ -57,8 +57,7 @@ class FifoStage(Stage):
             self._heap.push(m, now + work, seq, slot)
 
     def begin(self, m: Memory, slot: Any, work: Any) -> None:
-        m.setf(self.core.sf(slot, self.entered), m.f(self.core.now))
-        self.enter(m)
+        self.enter(m, slot)
         busy = m.u(self._slot) != 0 if self.servers == 1 else self._heap.count(m) >= min(self.servers, self.core.slots)
 
         def wait() -> None:

@@ -46,9 +46,9 @@ class Heap:
         def above(k: Any, up: Any, t: Any, q: Any) -> Any:
             return (k > 1) & ((time < t) | ((time == t) & (seq < q)))
 
-        def parent(k: Any) -> tuple[Any, Any, Any]:
+        def parent(k: Any) -> tuple[Any, ...]:
             up = greater(k >> ONE, ONE)
-            return up, m.f(self._key(up)), m.f(self._key(up) + ONE)
+            return up, *m.reading(lambda: (m.f(self._key(up)), m.f(self._key(up) + ONE)))
 
         def lift(k: Any, up: Any, t: Any, q: Any) -> tuple[Any, ...]:
             m.setf(self._key(k), t)
@@ -66,10 +66,13 @@ class Heap:
         slot = m.u(self.root_slot)
         last = m.u(self._count)
         n = last - ONE
-        t0, q0, s0 = m.f(self._key(last)), m.f(self._key(last) + ONE), m.u(self._slots + last)
+        t0, q0, s0 = m.reading(lambda: (m.f(self._key(last)), m.f(self._key(last) + ONE), m.u(self._slots + last)))
 
-        def child(k: Any) -> tuple[Any, Any, Any]:
+        def child(k: Any) -> tuple[Any, ...]:
             """The lesser child of k, with its key; key +inf when there is none."""
+            return m.reading(lambda: lesser_child(k))
+
+        def lesser_child(k: Any) -> tuple[Any, Any, Any]:
             left = k << ONE
             safe = lesser(left, np.uint32(self.capacity))
             tl, ql = m.f(self._key(safe)), m.f(self._key(safe) + ONE)

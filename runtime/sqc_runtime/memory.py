@@ -198,9 +198,16 @@ class Memory:
         """`while test(*carry): carry = body(*carry)`; both may use the memory (`test` only loads)."""
         raise NotImplementedError
 
+    def reading(self, body: Callable[[], Sequence[Value]]) -> tuple[Value, ...]:
+        """Values of a body that only loads: computed as one piece, in registers."""
+        return tuple(body())
+
     def full(self, value: Any, dtype: Any) -> Value:
         """A constant as a value of this memory."""
         raise NotImplementedError
+
+    def freeze(self) -> None:
+        """Nothing will be stored any more."""
 
     # -- short names
     def f(self, at: Addr) -> Value:
@@ -245,6 +252,11 @@ class NativeMemory(Memory):
     def __init__(self, banks: dict[str, Array], registers: set[tuple[str, int]]):
         super().__init__(banks, registers)
         self._pending: dict[str, list[Value]] = {bank: [] for bank in banks}
+        self._frozen = False
+
+    def freeze(self) -> None:
+        """Nothing will be stored any more: loads need no seal and no order."""
+        self._frozen = True
 
     def _loaded(self, bank: str, value: Value) -> Value:
         self._pending[bank].append(value)
@@ -271,6 +283,8 @@ class NativeMemory(Memory):
             self._order(bank)
 
     def _load(self, bank: str, at: Addr) -> Value:
+        if self._frozen:
+            return _load(self.banks[bank], _u32(at))
         return self._loaded(bank, _sealed_load(self.banks[bank], _u32(at)))
 
     def _store(self, bank: str, at: Addr, value: Value) -> None:
@@ -279,6 +293,8 @@ class NativeMemory(Memory):
         self.banks[bank] = lax.dynamic_update_slice(self.banks[bank], cell, (_u32(at),), allow_negative_indices=False)
 
     def load_n(self, bank: str, at: Addr, n: int) -> Value:
+        if self._frozen:
+            return lax.dynamic_slice(self.banks[bank], (_u32(at),), (n,), allow_negative_indices=False)
         return self._loaded(bank, _sealed_load_n(n)(self.banks[bank], _u32(at)))
 
     def store_n(self, bank: str, at: Addr, value: Value) -> None:
@@ -308,10 +324,8 @@ class NativeMemory(Memory):
     def loop(self, test: Callable[..., Value], body: Callable[..., Sequence[Value]], carry: Sequence[Value] = ()) -> Any:
         def cond(state: Any) -> Value:
             outer, self.banks = self.banks, dict(state[0])
-            pending, self._pending = self._pending, {bank: [] for bank in outer}
-            saved, self._known = self._known, {}
-            go = test(*state[1])
-            self.banks, self._pending, self._known = outer, pending, saved
+            go = self._only_load(lambda: (test(*state[1]),))[0]
+            self.banks = outer
             return go
 
         def step(state: Any) -> Any:
@@ -320,6 +334,29 @@ class NativeMemory(Memory):
         start = tuple(carry)
         self._order_all()
         self.banks, out = lax.while_loop(cond, step, (self.banks, start))
+        return out
+
+    def _only_load(self, body: Callable[[], Sequence[Value]]) -> tuple[Value, ...]:
+        """Trace a body without stores, where loads need no seal."""
+        known, self._known = self._known, {}
+        frozen, self._frozen = self._frozen, True
+        out = tuple(body())
+        self._known, self._frozen = known, frozen
+        return out
+
+    def reading(self, body: Callable[[], Sequence[Value]]) -> tuple[Value, ...]:
+        if self._frozen:
+            return tuple(body())
+
+        def piece(banks: dict[str, Array]) -> tuple[Value, ...]:
+            outer, self.banks = self.banks, dict(banks)
+            out = self._only_load(body)
+            self.banks = outer
+            return out
+
+        out: tuple[Value, ...] = sealed(piece)(self.banks)
+        for pending in self._pending.values():
+            pending.extend(out)
         return out
 
     def full(self, value: Any, dtype: Any) -> Value:

@@ -79,14 +79,19 @@ class Pool:
 
         def admit_head() -> tuple[Any, ...]:
             core = self.core
-            head = m.u(self._head)
-            slot = m.u(self._queue + (head & np.uint32(self._ring - 1)))
-            m.setu(self._head, head + ONE)
+
+            def first() -> tuple[Any, ...]:
+                head = m.u(self._head)
+                slot = m.u(self._queue + (head & np.uint32(self._ring - 1)))
+                warm = m.f(core.warm)
+                return slot, head + ONE, warm, warm * (m.f(core.now) - m.f(core.sf(slot, self.joined)))
+
+            slot, head, warm, waited = m.reading(first)
+            m.setu(self._head, head)
             m.addf(self.signal("queue"), -1.0)
             m.addf(self._admissions, 1.0)
-            warm = m.f(core.warm)
             m.addf(self._waits, warm)
-            m.addf(self._wait, warm * (m.f(core.now) - m.f(core.sf(slot, self.joined))))
+            m.addf(self._wait, waited)
             admit(slot)
             return ()
 
@@ -145,16 +150,20 @@ class Pool:
 
         def insert() -> None:
             self.consume(m, slot)
-            top, fresh = m.u(self._free_top), m.u(self._fresh)
-            reuse = top > 0
-            over = ~reuse & (fresh >= self.entries)
-            entry = where(reuse, m.u(self._free + top), fresh + ONE)
+
+            def number() -> tuple[Any, ...]:
+                top, fresh = m.u(self._free_top), m.u(self._fresh)
+                reuse = top > 0
+                entry = where(reuse, m.u(self._free + top), fresh + ONE)
+                over = ~reuse & (fresh >= self.entries)
+                return entry, m.u(self._prev), over, top - reuse.astype(np.uint32), fresh + (~reuse).astype(np.uint32)
+
+            entry, last, over, top, fresh = m.reading(number)
             self.core.stop(m, over, OVERFLOW_ENTRIES)
 
             def link() -> None:
-                m.setu(self._free_top, top - reuse.astype(np.uint32))
-                m.setu(self._fresh, fresh + (~reuse).astype(np.uint32))
-                last = m.u(self._prev)
+                m.setu(self._free_top, top)
+                m.setu(self._fresh, fresh)
                 m.setu(self._next + last, entry)
                 m.setu(self._prev + entry, last)
                 m.setu(self._next + entry, ZERO)
@@ -178,8 +187,9 @@ class Pool:
 
     def _unlink(self, m: Memory, entry: Any) -> Any:
         """Remove an entry from the list and free its number; returns its size."""
-        size = m.f(self._size + entry)
-        before, after = m.u(self._prev + entry), m.u(self._next + entry)
+        size, before, after = m.reading(
+            lambda: (m.f(self._size + entry), m.u(self._prev + entry), m.u(self._next + entry))
+        )
         m.setu(self._next + before, after)
         m.setu(self._prev + after, before)
         top = m.addu(self._free_top, 1)

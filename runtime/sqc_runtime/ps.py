@@ -25,6 +25,8 @@ Capacity = Callable[[Memory, Any], Any]
 class PsStage(Stage):
     """`capacity(m, present)` is evaluated whenever the population has changed."""
 
+    waits = False
+
     def __init__(self, core: Core, name: str, capacity: Capacity, pending: int):
         super().__init__(core, name)
         self._capacity = capacity
@@ -50,11 +52,7 @@ class PsStage(Stage):
         return m.addf(self._virtual, gained)
 
     def begin(self, m: Memory, slot: Any, work: Any) -> None:
-        core = self.core
-        now = m.f(core.now)
-        m.setf(core.sf(slot, self.entered), now)
-        m.setf(core.sf(slot, self.started), now)
-        self.enter(m)
+        self.enter(m, slot)
         order = m.f(self._order)
         m.setf(self._order, order + 1.0)
         self._jobs.push(m, self._attain(m) + work, order, slot)

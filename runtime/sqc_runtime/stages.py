@@ -6,7 +6,6 @@ from typing import Any
 
 from .core import Core
 from .memory import Memory
-from .ops import lesser
 
 JOB_ENTERED, JOB_STARTED = "job.entered", "job.started"
 
@@ -24,9 +23,8 @@ class Stage:
         self._completed = layout.f(f"{name}.completed")
         self._wait, self._service = layout.f(f"{name}.wait"), layout.f(f"{name}.service")
 
-    @staticmethod
-    def signal_names(name: str) -> list[str]:
-        return [f"{name}.number", f"{name}.busy"]
+    waits = True
+    """Whether a job can wait before it starts."""
 
     # -- the interface
     def clear(self, m: Memory) -> None:
@@ -45,38 +43,46 @@ class Stage:
         """Handle the stage's next event; returns the session whose job ended (0: none)."""
         raise NotImplementedError
 
+    def in_service(self, m: Memory) -> Any:
+        """Jobs in service, as a double: all that are present, unless they can wait."""
+        return self.present(m)
+
     def settle(self, m: Memory) -> None:
         """The instant has settled: reschedule if the population changed."""
 
     # -- bookkeeping
     def present(self, m: Memory) -> Any:
         """Jobs present, as a double."""
-        return m.f(self.core.signals.at(f"{self.name}.number"))
+        return m.f(self.core.signals.at(self.name))
 
-    def _set_present(self, m: Memory, number: Any) -> None:
-        signals = self.core.signals
-        m.setf(signals.at(f"{self.name}.number"), number)
-        m.setf(signals.at(f"{self.name}.busy"), lesser(number, 1.0))
-
-    def enter(self, m: Memory) -> None:
-        self._set_present(m, self.present(m) + 1.0)
+    def enter(self, m: Memory, slot: Any) -> None:
+        """A job arrives now."""
+        m.addf(self.core.signals.at(self.name), 1.0)
+        m.setf(self.core.sf(slot, self.entered), m.f(self.core.now))
 
     def leave(self, m: Memory, slot: Any) -> None:
         """Count a finished job: its wait and its service, if the run is warm."""
         core = self.core
-        self._set_present(m, self.present(m) - 1.0)
-        warm, now = m.f(core.warm), m.f(core.now)
-        entered, started = m.f(core.sf(slot, self.entered)), m.f(core.sf(slot, self.started))
-        m.addf(self._completed, warm)
-        m.addf(self._wait, warm * (started - entered))
-        m.addf(self._service, warm * (now - started))
+        m.addf(core.signals.at(self.name), -1.0)
+
+        def times() -> tuple[Any, Any]:
+            warm, now = m.f(core.warm), m.f(core.now)
+            entered = m.f(core.sf(slot, self.entered))
+            started = m.f(core.sf(slot, self.started)) if self.waits else entered
+            return warm * (started - entered), warm * (now - started)
+
+        wait, service = m.reading(times)
+        m.addf(self._completed, m.f(core.warm))
+        if self.waits:
+            m.addf(self._wait, wait)
+        m.addf(self._service, service)
 
     def metrics(self, m: Memory, span: Any) -> dict[str, Any]:
         """The stage's row; `span` is the length of the measured time."""
         signals, done = self.core.signals, m.f(self._completed)
         return {
-            "mean_number": signals.area(m, f"{self.name}.number") / span,
-            "utilization": signals.area(m, f"{self.name}.busy") / span,
+            "mean_number": signals.area(m, self.name) / span,
+            "utilization": signals.busy(m, self.name) / span,
             "completed": done,
             "throughput": done / span,
             "mean_wait": m.f(self._wait) / done,

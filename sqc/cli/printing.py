@@ -55,13 +55,15 @@ def print_kernel(compiled: Program, mode: str | None, as_json: bool) -> None:
         "capacities": dict(kernel.capacities),
         "mode": kernel.mode,
         "native_call": kernel.is_native(),
+        "from_cache": kernel.from_cache,
         "compile_seconds": kernel.compile_seconds,
     }
     if as_json:
         print_json({"ok": True, **plain(summary)})
         return
     slow = ", but the native call did not take effect" if kernel.mode == "native" and not kernel.is_native() else ""
-    print(f"{summary['file']}: kernel built in {kernel.compile_seconds:.2f} s, mode {kernel.mode}{slow}")
+    made = "from the cache" if kernel.from_cache else "built"
+    print(f"{summary['file']}: kernel {made} in {kernel.compile_seconds:.2f} s, mode {kernel.mode}{slow}")
     print("inputs")
     for name, value in kernel.inputs.items():
         print(f"  {name} = {shortest(value)}")

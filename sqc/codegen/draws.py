@@ -262,43 +262,34 @@ class Prefetch:
     # A session's `lacks` field says what must be computed before it may run on: nothing, the marks of
     # its next turn (only if that is what it runs into), or something it needs in any case.
 
-    def provided(self, m: Memory, slot: Any, starts: Any) -> Any:
-        """Whether the session in `slot` (0: none) has what its segment can draw."""
-        if not (self.need.marks or self.need.session):
-            return slot != 0
-        return (slot != 0) & ~self._wants(m, slot, starts)
-
     def _wants(self, m: Memory, slot: Any, starts: Any) -> Any:
         lacks = m.u(self.core.su(slot, self._lacks))
         if starts is None:
             return lacks > LACKS_MARKS
         return (lacks > LACKS_MARKS) | ((lacks == LACKS_MARKS) & starts)
 
-    def provide(self, m: Memory, slot: Any, starts: Any) -> Any:
-        """See to it that the session in `slot` has its random numbers; returns whether it may run.
+    def lacking(self, m: Memory, slot: Any, starts: Any) -> Any:
+        """Whether random numbers must be computed: arrivals', or what the session in `slot` can draw.
 
-        `starts`: whether its segment starts a turn (None: it surely does not). At most one batch is computed; arrivals first.
+        `starts`: whether its segment starts a turn (None: it surely does not).
         """
+        lacking = ~self.arrivals_ready(m)
+        return lacking | self._wants(m, slot, starts) if self.need.marks or self.need.session else lacking
+
+    def provide(self, m: Memory, slot: Any, starts: Any) -> None:
+        """Compute what is lacking: at most one batch at a time, arrivals first."""
         arrivals = ~self.arrivals_ready(m)
         if not (self.need.marks or self.need.session):
             if self.need.arrivals:
                 m.when(arrivals, lambda: self._batch(m, arrivals, m.full(False, np.bool_), slot))
-            return slot != 0
+            return
         core = self.core
         wants = (slot != 0) & self._wants(m, slot, starts)
-
-        def compute() -> None:
-            missing = m.u(core.su(slot, self._lacks))
-            serial = m.f(core.sf(slot, core.serial))
-            fresh = missing == LACKS_ALL
-            in_arrivals = ~self.arrivals_ready(m)
-            tape = fresh & (serial >= m.f(self._tape_end)) & ~in_arrivals
-            refill = wants & ~fresh
-            m.when(in_arrivals | (wants & tape) | refill, lambda: self._batch(m, in_arrivals, tape, slot))
-            m.when(wants & fresh & (serial < m.f(self._tape_end)), lambda: self._copy(m, slot, serial))
-
-        m.when(wants | arrivals, compute)
-        return (slot != 0) & ~wants
+        fresh = m.u(core.su(slot, self._lacks)) == LACKS_ALL
+        serial = m.f(core.sf(slot, core.serial))
+        tape = wants & fresh & (serial >= m.f(self._tape_end)) & ~arrivals
+        m.when(arrivals | tape | (wants & ~fresh), lambda: self._batch(m, arrivals, tape, slot))
+        m.when(wants & fresh & (serial < m.f(self._tape_end)), lambda: self._copy(m, slot, serial))
 
     def _batch(self, m: Memory, arrivals: Any, tape: Any, slot: Any) -> None:
         core, width = self.core, self.width

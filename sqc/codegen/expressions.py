@@ -133,6 +133,22 @@ def evaluate(e: ir.Expr, s: Scope) -> Value:
     raise AssertionError(e)
 
 
+def compute(e: ir.Expr, s: Scope) -> Value:
+    """Evaluate as one piece of code that only loads."""
+    inner = s.inner()
+    draws = inner.draws
+
+    def body() -> tuple[Value, ...]:
+        value = evaluate(e, inner)
+        moved = draws is not None and not isinstance(draws.mark(), int)
+        return (value, draws.mark()) if moved and draws is not None else (value,)
+
+    out = s.m.reading(body)
+    if len(out) == 2 and draws is not None:
+        draws.set(out[1])
+    return out[0]
+
+
 def _binary(op: str, a: Value, b: Value, s: Scope) -> Value:
     if op in _COMPARE:
         return _COMPARE[op](a, b)

@@ -36,16 +36,12 @@ from .. import ir
 from . import errors
 from .draws import Prefetch, need_of, starts_turn
 from .expressions import evaluate, exponential, number
-from .plan import AFTER_EVENT, AFTER_SERVE, make_plan
+from .plan import AFTER_EVENT, AFTER_SERVE, Code, make_plan
 from .statements import Statements
 
 U32 = np.uint32
 MOST_SESSIONS = 1_000_000
 CLIENT_ROWS = ("response", "ttft", "tpot")
-
-
-def _nothing() -> None:
-    """Handler of an event that never comes."""
 
 
 class LaneProgram:
@@ -62,7 +58,8 @@ class LaneProgram:
         self.layout = layout = Layout()
         slots = capacities["sessions"]
         self.core = core = Core(layout, slots, guard_instants=self.plan.loops or isinstance(program.arrival, ir.Closed))
-        core.signals = Signals(self._signal_names(), layout)
+        pool_signals = [name for p in program.pools for name in Pool.signal_names(f"pool.{p.name}")]
+        core.signals = Signals([f"stage.{s.name}" for s in program.stages], ["live", *pool_signals], layout)
         caching = {site.hold.pool for site in self.plan.sites if site.hold.cache is not None}
         self.pools = {p.name: Pool(core, f"pool.{p.name}", capacities["entries"], p.name in caching) for p in program.pools}
         self.stages = {s.name: self._stage(s) for s in program.stages}
@@ -74,14 +71,6 @@ class LaneProgram:
         self.next_arrival, self.arrival_seq = layout.f("arrival.time"), layout.f("arrival.seq")
         self.end = layout.f("end")
         layout.freeze(slots)
-
-    def _signal_names(self) -> list[str]:
-        names = ["live"]
-        for stage in self.program.stages:
-            names += Stage.signal_names(f"stage.{stage.name}")
-        for pool in self.program.pools:
-            names += Pool.signal_names(f"pool.{pool.name}")
-        return names
 
     def _stage(self, decl: ir.Stage) -> Stage:
         name = f"stage.{decl.name}"
@@ -225,6 +214,21 @@ class LaneProgram:
         core = self.core
         for stage in self.stages.values():
             stage.settle(m)
+        time, which, drained, all_came, over = m.reading(lambda: self._next_event(m))
+        time = where(drained, m.f(core.now), jnp.minimum(time, m.f(core.horizon)))
+        core.advance(m, time)
+        m.addf(core.events, where(over, 0.0, 1.0))
+        if self.plan.loops:
+            m.setu(self.code.jumps, U32(0))
+        comes = ~over
+        m.when(over, lambda: self._finish(m, drained, all_came))
+        m.when(comes & (which < 2), lambda: self._handle_rare(m, which))
+        for i, stage in enumerate(self.stages.values()):
+            m.when(comes & (which == i + 2), lambda stage=stage: m.setu(core.current, stage.finish(m)))  # type: ignore[misc]
+
+    def _next_event(self, m: Memory) -> tuple[Any, ...]:
+        """The first event by (time, sequence number): its time and kind, and whether the run is over."""
+        core = self.core
         times: list[tuple[Any, Any]] = [(m.f(self.next_arrival), m.f(self.arrival_seq))]
         times += [stage.due(m) for stage in self.stages.values()]
         time, seq, which = m.f(core.warmup_due), m.full(0.0, np.float64), m.full(0, U32)
@@ -234,8 +238,7 @@ class LaneProgram:
             which = where(earlier, U32(i + 1), which)
         all_came = m.f(core.arrivals) >= m.f(core.limit)
         drained = all_came & (m.f(core.signals.at("live")) == 0)
-        over = drained | (time > m.f(core.horizon))
-        m.either(over, lambda: self._finish(m, drained, all_came), lambda: self._handle(m, time, which))
+        return time, which, drained, all_came, drained | (time > m.f(core.horizon))
 
     def _finish(self, m: Memory, drained: Any, all_came: Any) -> None:
         """The run is over: at the horizon, or when the last of a limited number has ended."""
@@ -244,36 +247,21 @@ class LaneProgram:
         core.fail(m, limited & ~all_came, errors.NOT_REACHED, 0)
         core.fail(m, limited & ~drained, errors.NOT_DRAINED, 0)
         core.fail(m, drained & (m.f(core.now) <= m.f(core.warmup)), errors.DRAINED_EARLY, 0)
-        end = where(drained, m.f(core.now), m.f(core.horizon))
-        core.advance(m, end)
-        m.setf(self.end, end)
+        m.setf(self.end, m.f(core.now))
         core.stop(m, m.full(True, np.bool_), DONE)
 
-    def _handle(self, m: Memory, time: Any, which: Any) -> None:
+    def _handle_rare(self, m: Memory, which: Any) -> None:
+        """The warm-up's end, or an arrival."""
         core = self.core
-        core.advance(m, time)
-        m.addf(core.events, 1.0)
-        if self.plan.loops:
-            m.setu(self.code.jumps, U32(0))
 
         def warm_up() -> None:
             m.setf(core.warm, 1.0)
             m.setf(core.warmup_due, INF)
             core.signals.reset(m)
 
-        def job_end(stage: Stage) -> Callable[[], None]:
-            def end() -> None:
-                m.setu(core.current, stage.finish(m))
-
-            return end
-
-        handlers: list[Callable[[], None]] = [warm_up]
-        handlers.append(lambda: self._arrival(m))
-        handlers += [job_end(stage) for stage in self.stages.values()]
-        if not isinstance(self.program.arrival, ir.Poisson | ir.Renewal):
-            handlers[1] = _nothing
-        for i, handler in enumerate(handlers):
-            m.when(which == i, handler)
+        m.when(which == 0, warm_up)
+        if isinstance(self.program.arrival, ir.Poisson | ir.Renewal):
+            m.when(which == 1, lambda: self._arrival(m))
 
     # -- a step
     def _step(self, m: Memory) -> None:
@@ -281,28 +269,36 @@ class LaneProgram:
         core.begin_step(m)
         current, ready, births = m.u(core.current), core.ready(m), m.u(core.births)
         quiet = (current == 0) & ~ready & (births == 0) & (m.u(core.dirty) == 0)
-        if isinstance(self.program.arrival, ir.Poisson | ir.Renewal):
-            # The gap to the next arrival is drawn as an arrival is handled: its uniforms must be there.
-            drawn = self.prefetch.arrivals_ready(m)
-            m.when(quiet & drawn & (m.u(self.core.schedule_due) == 0), lambda: self._event(m))
-            m.when(drawn & (m.u(self.core.schedule_due) != 0), lambda: self._schedule_arrival(m))
-        else:
-            m.when(quiet, lambda: self._event(m))
-        m.when(core.running(m) & (m.u(core.current) == 0) & (m.u(core.births) != 0), lambda: self._create(m))
+        # The gap to the next arrival is drawn as an arrival is handled: its uniforms must be there.
+        quiet = quiet & self.prefetch.arrivals_ready(m) & (m.u(core.schedule_due) == 0)
+        m.when(quiet, lambda: self._event(m))
         self._pop(m)
         core.guard(m)
         slot = m.u(core.current)
-        can_run = self.prefetch.provide(m, slot, self._starts_turn(m, slot, AFTER_EVENT))
-        if self.program.init:
-            m.when((m.u(self.core.init_due) != 0) & can_run, lambda: self._born(m))
-        self._dispatch(m, AFTER_EVENT, can_run)
+        lacking = self.prefetch.lacking(m, slot, self._starts_turn(m, slot, AFTER_EVENT))
+        chores = lacking | ((m.u(core.births) | m.u(core.schedule_due) | m.u(core.init_due)) != 0)
+        m.when(chores & core.running(m), lambda: self._chores(m))
+        self._dispatch(m, AFTER_EVENT, ~chores)
         if self.plan.sites:
             self._serve(m)
         if any(s.phase == AFTER_SERVE for s in self.plan.segments):
             self._pop(m)
             slot = m.u(core.current)
-            can_run = self.prefetch.provided(m, slot, self._starts_turn(m, slot, AFTER_SERVE))
-            self._dispatch(m, AFTER_SERVE, can_run)
+            lacking = self.prefetch.lacking(m, slot, self._starts_turn(m, slot, AFTER_SERVE))
+            self._dispatch(m, AFTER_SERVE, ~lacking & (m.u(core.init_due) == 0) & (m.u(core.error) == 0))
+
+    def _chores(self, m: Memory) -> None:
+        """What few steps need: the next arrival's gap, a new session, random numbers, an init block."""
+        core = self.core
+        if isinstance(self.program.arrival, ir.Poisson | ir.Renewal):
+            due = self.prefetch.arrivals_ready(m) & (m.u(core.schedule_due) != 0)
+            m.when(due, lambda: self._schedule_arrival(m))
+        m.when((m.u(core.current) == 0) & (m.u(core.births) != 0), lambda: self._create(m))
+        slot = m.u(core.current)
+        self.prefetch.provide(m, slot, self._starts_turn(m, slot, AFTER_EVENT))
+        if self.program.init:
+            there = (slot != 0) & ~self.prefetch.lacking(m, slot, None)
+            m.when((m.u(core.init_due) != 0) & there, lambda: self._born(m))
 
     def _starts_turn(self, m: Memory, slot: Any, phase: int) -> Any:
         """Whether the segment that a session runs in this phase draws the marks of a turn."""
@@ -337,17 +333,20 @@ class LaneProgram:
         slot = m.u(core.current)
         pc = m.u(core.su(slot, core.pc))
         go = can_run & (slot != 0)
-        if self.program.init:
-            go = go & (m.u(self.core.init_due) == 0)
 
-        if phase == AFTER_SERVE:
-            go = go & (m.u(core.error) == 0)
-        m.update("u", core.actor, lambda old: where(go, slot, old))
+        def run(code: Code) -> Callable[[], None]:
+            def segment() -> None:
+                m.setu(core.actor, slot)
+                self.code.segment(m, code, slot)
+
+            return segment
+
         for segment in segments:
-            m.when(go & (pc == segment.index), lambda code=segment.code: self.code.segment(m, code, slot))  # type: ignore[misc]
+            m.when(go & (pc == segment.index), run(segment.code))
 
     # -- results
     def _results(self, m: Memory) -> dict[str, Any]:
+        m.freeze()
         core = self.core
         span = m.f(self.end) - m.f(core.warmup)
         metrics: dict[str, Any] = {

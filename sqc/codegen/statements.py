@@ -15,7 +15,7 @@ from sqc_runtime.statistics import Row
 from .. import ir
 from . import errors
 from .draws import Position, Prefetch
-from .expressions import Scope, as_u32, draws_bound, evaluate, is_test, number
+from .expressions import Scope, as_u32, compute, draws_bound, evaluate, is_test, number
 from .plan import (
     Code,
     EndTurn,
@@ -130,11 +130,10 @@ class Statements:
         m, core = s.m, self.core
         match op:
             case ir.Set(name, value):
-                result = number(evaluate(value, s))
+                result = number(compute(value, s))
                 m.setf(core.sf(slot, self.attributes[name]), result)
-                s.known[name] = result
             case ir.Observe(name, value):
-                self.rows[f"observe.{name}"].record(m, number(evaluate(value, s)), slot)
+                self.rows[f"observe.{name}"].record(m, number(compute(value, s)), slot)
             case ir.Drop(pool):
                 self.pools[pool].consume(m, slot)
             case Test():
@@ -154,7 +153,7 @@ class Statements:
 
     def _guard(self, guard: ir.Expr, stmt: Any, s: Scope, slot: Any) -> Any:
         """A guard as a boolean; anything but 0 and 1 ends the lane."""
-        value = evaluate(guard, s)
+        value = compute(guard, s)
         if is_test(value):
             return value
         bad = ~((value == 0) | (value == 1))
@@ -182,9 +181,6 @@ class Statements:
             out = s.m.when(test, arm(op.then))
         if s.draws is not None:
             s.draws.set(out[0] if moves else start)
-        for node in ir.walk((op.branch.then, op.branch.other)):
-            if isinstance(node, ir.Set):
-                s.known.pop(node.name, None)
 
     def _start_turn(self, s: Scope, slot: Any) -> None:
         m, core = s.m, self.core
@@ -192,7 +188,6 @@ class Statements:
         m.addf(core.turns, m.f(core.warm))
         m.setf(core.sf(slot, core.turn_start), m.f(core.now))
         m.addf(core.sf(slot, core.turn_no), 1.0)
-        s.known.pop("turn_no", None)
         self.prefetch.turn_started(m, slot, turn)
         if self.program.turn:
             marks = Scope(**{**vars(s), "draws": self.prefetch.marks(m, slot, turn)})
@@ -259,18 +254,23 @@ class Statements:
 
     def _job(self, run: ir.Run, segment: int, s: Scope, slot: Any) -> None:
         m, core = s.m, self.core
-        work = number(evaluate(run.work, s))
-        core.fail(m, ~(work >= 0), errors.WORK, self.statement(run))
+        work = number(compute(run.work, s))
         m.setu(core.su(slot, core.pc), U32(segment))
         m.setu(core.current, U32(0))
         stage = self.stages[run.stage]
-        m.either(work > 0, lambda: stage.begin(m, slot, work), lambda: core.push_ready(m, slot))
+        statement = self.statement(run)
+
+        def no_job() -> None:
+            core.fail(m, ~(work == 0), errors.WORK, statement)
+            core.push_ready(m, slot)
+
+        m.either(work > 0, lambda: stage.begin(m, slot, work), no_job)
 
     def _join(self, site: Site, segment: int, s: Scope, slot: Any) -> None:
         m, core, hold = s.m, self.core, site.hold
         pool = self.pools[hold.pool]
-        units = number(evaluate(hold.units, s))
-        core.fail(m, ~(units >= 0), errors.UNITS, self.statement(hold))
+        units = number(compute(hold.units, s))
+        statement = self.statement(hold)
 
         def wait() -> None:
             m.setu(core.su(slot, core.pc), U32(segment))
@@ -281,13 +281,14 @@ class Statements:
             m.setu(core.dirty, U32(1))
 
         def refuse() -> None:
+            core.fail(m, ~(units >= 0), errors.UNITS, statement)
             m.addf(pool.rejected, 1.0)
             self._finish(site.outer, s.inner(), slot)
 
-        if hold.refusable is None:
-            wait()
-        else:
-            m.either(units > m.f(pool.cap), refuse, wait)
+        joins = units >= 0
+        if hold.refusable is not None:
+            joins = joins & (units <= m.f(pool.cap))
+        m.either(joins, wait, refuse)
 
     def _release(self, site: Site, s: Scope, slot: Any) -> None:
         """End a hold: free its units, keep what its cache clause says."""
@@ -298,7 +299,7 @@ class Statements:
         if not self._holds_again(site):
             m.addf(pool.signal("holders"), -1.0)
         if hold.cache is not None:
-            keep = number(evaluate(hold.cache, s))
+            keep = number(compute(hold.cache, s))
             pool.keep(m, slot, lesser(greater(keep, 0.0), units))  # NaN keeps nothing
 
     def _holds_again(self, site: Site) -> bool:

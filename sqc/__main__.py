@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
-from sqc.cli import main
+from sqc.cli import process
 
 if __name__ == "__main__":
-    sys.exit(main())
+    process()

@@ -130,7 +130,7 @@ class _Build:
     def lane_program(self) -> LaneProgram:
         from .codegen.lane import LaneProgram  # here: a kernel from a file does without code generation
 
-        return LaneProgram(self._program, self._capacities)
+        return LaneProgram(self._program, self._capacities, self._mode)
 
     @cached_property
     def call(self) -> Callable[[tuple[jax.Array, ...]], dict[str, Any]]:

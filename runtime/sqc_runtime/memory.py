@@ -32,7 +32,7 @@ from .native import sealed
 Addr = Any  # a Python int, or a uint32 scalar ([L] in lockstep)
 Value = Any
 
-DTYPES = {"f": np.float64, "u": np.uint32, "x": np.float64}
+DTYPES = {"f": np.float64, "u": np.uint32, "h": np.uint32, "x": np.float64}
 
 
 class Layout:
@@ -42,8 +42,10 @@ class Layout:
     "no slot" everywhere. `freeze` places the slot records behind the registers.
     """
 
-    def __init__(self) -> None:
-        self.size = {"f": 0, "u": 0, "x": 0}
+    def __init__(self, histograms: str = "u") -> None:
+        self.histograms = histograms
+        """The bank of the histograms: one of their own ("h") where an update may copy its bank."""
+        self.size = {"f": 0, "u": 0, "h": 0, "x": 0}
         self.regions: dict[str, tuple[str, int, int]] = {}
         self.registers: set[tuple[str, int]] = set()
         """Cells that are only ever addressed by their number: memory may remember their values."""
@@ -381,6 +383,9 @@ class LockstepMemory(Memory):
         return self.banks[bank].at[self._rows, self._at(at)].get(mode="clip")
 
     def _store(self, bank: str, at: Addr, value: Value) -> None:
+        if isinstance(at, int):
+            self._store_column(bank, at, jnp.broadcast_to(value, (self.lanes,))[:, None])
+            return
         where = jnp.where(self.mask, self._at(at), np.uint32(0xFFFFFFFF))
         cell = jnp.broadcast_to(value, (self.lanes,))
         self.banks[bank] = self.banks[bank].at[self._rows, where].set(cell, mode="drop", unique_indices=True)
@@ -391,8 +396,17 @@ class LockstepMemory(Memory):
         cells = self._at(at)[:, None] + jnp.arange(n, dtype=jnp.uint32)
         return self.banks[bank].at[self._rows[:, None], cells].get(mode="clip")
 
+    def _store_column(self, bank: str, at: int, value: Value) -> None:
+        """Store at one address in all lanes: no scatter is needed."""
+        old = self.banks[bank][:, at : at + value.shape[-1]]
+        new = jnp.where(self.mask[:, None], value, old)
+        self.banks[bank] = lax.dynamic_update_slice(self.banks[bank], new, (0, at))
+
     def store_n(self, bank: str, at: Addr, value: Value) -> None:
         n = value.shape[-1]
+        if isinstance(at, int):
+            self._store_column(bank, at, jnp.broadcast_to(value.astype(DTYPES[bank]), (self.lanes, n)))
+            return
         cells = self._at(at)[:, None] + jnp.arange(n, dtype=jnp.uint32)
         cells = jnp.where(self.mask[:, None], cells, np.uint32(0xFFFFFFFF))
         value = jnp.broadcast_to(value.astype(DTYPES[bank]), (self.lanes, n))

@@ -59,7 +59,8 @@ class Row:
             self.base = core.layout.region("x", name, SAMPLE_CELLS * samples)
         else:
             self._least, self._largest = f(f"{name}.least"), f(f"{name}.largest")
-            self._buckets = core.layout.u(f"{name}.buckets", BUCKETS)
+            self._bank = core.layout.histograms
+            self._buckets = core.layout.region(self._bank, f"{name}.buckets", BUCKETS)
         self._cells = core.layout.size["f"] - self._first
 
     def clear(self, m: Memory) -> None:
@@ -83,7 +84,7 @@ class Row:
                 core.stop(m, count >= self.capacity, OVERFLOW_SAMPLES)
                 m.when(count < self.capacity, lambda: self._write(m, count, value, slot))
             else:
-                m.addu(np.uint32(self._buckets) + bucket_of(value), 1)
+                m.update(self._bank, np.uint32(self._buckets) + bucket_of(value), lambda old: old + np.uint32(1))
                 m.setf(self._least, lesser(value, m.f(self._least)))
                 m.setf(self._largest, greater(value, m.f(self._largest)))
             shift = where(count == 0, value, m.f(self._shift))
@@ -109,10 +110,10 @@ class Row:
         above = count - jnp.maximum(jnp.ceil(q * count), 1.0)
 
         def go(bucket: Any, seen: Any) -> Any:
-            return (seen + m.u(self._buckets + bucket).astype(np.float64) <= above) & (bucket > 0)
+            return (seen + m.load(self._bank, self._buckets + bucket).astype(np.float64) <= above) & (bucket > 0)
 
         def down(bucket: Any, seen: Any) -> tuple[Any, Any]:
-            return bucket - np.uint32(1), seen + m.u(self._buckets + bucket).astype(np.float64)
+            return bucket - np.uint32(1), seen + m.load(self._bank, self._buckets + bucket).astype(np.float64)
 
         start = bucket_of(m.f(self._largest))
         bucket, _ = m.loop(go, down, (start, m.full(0.0, np.float64)))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from sqc.cli.exits import DONE, FAILED, INTERRUPTED, USAGE
 
@@ -38,6 +41,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         text = " ".join(str(error).split())
         print(f"sqc: internal error: {type(error).__name__}: {text:.300} (--debug shows where)", file=sys.stderr)
         return FAILED
+
+
+def process() -> NoReturn:
+    """The process `sqc`: `main`, with a quick start and a quick end.
+
+    Collecting garbage while modules load, and taking JAX apart at the end, would cost over half a
+    second of a start that finds its kernel in the cache.
+    """
+    gc.set_threshold(100_000)
+    code = main()
+    with contextlib.suppress(OSError):
+        sys.stderr.flush()
+    os._exit(code)
 
 
 def _run(words: list[str], extra: list[str]) -> int:

@@ -51,11 +51,11 @@ class LaneProgram:
     finishes of a ps stage), "samples" (kept per row; 0 keeps histograms instead).
     """
 
-    def __init__(self, program: ir.Program, capacities: Mapping[str, int]):
+    def __init__(self, program: ir.Program, capacities: Mapping[str, int], mode: str = "native"):
         self.program = program
         self.capacities = dict(capacities)
         self.plan = make_plan(program)
-        self.layout = layout = Layout()
+        self.layout = layout = Layout("u" if mode == "native" else "h")
         slots = capacities["sessions"]
         self.core = core = Core(layout, slots, guard_instants=self.plan.loops or isinstance(program.arrival, ir.Closed))
         pool_signals = [name for p in program.pools for name in Pool.signal_names(f"pool.{p.name}")]

@@ -1,0 +1,236 @@
+"""Kernels kept on disk: a second build reads the first one and gives the same bits, and no file can do harm."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import fakes
+import sqc
+from sqc import ir, stored
+from sqc import kernel as kernels
+from sqc.cli import main
+from sqc.kernel import Kernel
+
+SOURCE = """use "std/args";
+fn main() {
+  let work = args.number("work", 1.0);
+  stage svc : fifo;
+  workload { arrive poisson(0.5); turn { set w = ~exp(1) * work; } }
+  server {
+    set t0 = now;
+    run svc (cost(svc, w));
+    observe response = now - t0;
+  }
+}
+"""
+PROGRAM = sqc.compile(source=SOURCE).ir
+SIZES = {"samples": 256}
+SETTING: dict[str, Any] = {"horizon": 200.0, "warmup": 20.0}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache") / "kernels"
+
+
+@pytest.fixture(autouse=True)
+def _kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels of a test are kept in the folder of this file; those of other files are not."""
+    monkeypatch.setattr(kernels, "_kept_in", None)
+    kernels.keep_compilations(str(folder))
+
+
+def built() -> Kernel:
+    return Kernel(PROGRAM, samples=True, capacities=SIZES)
+
+
+@pytest.fixture(scope="module")
+def first(folder: Path) -> Kernel:
+    """A kernel that was compiled here, and that has filled the folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "_kept_in", folder)
+        kernel = built()
+        assert not kernel.from_cache
+    return kernel
+
+
+def outcome(kernel: Kernel, work: float = 1.0) -> tuple[Any, ...]:
+    """Everything that a run gives, numbers as bytes."""
+    result = kernel.run(3, **SETTING, inputs={"work": work})
+    samples = {name: [column.tobytes() for column in vars(rows).values()] for name, rows in result.samples.items()}
+    return {name: value.hex() for name, value in result.metrics.items()}, samples, repr(result.failure), result.mode
+
+
+def instructions(hlo: str) -> str:
+    """The text without numbers of stack frames and the order of settings, which reading does not keep."""
+    return re.sub(r"stack_frame_id=\d+|backend_config=.*", "", hlo[hlo.index("\n%") :])
+
+
+def test_second_build(first: Kernel) -> None:
+    second = built()
+    assert second.from_cache
+    assert second.metrics == first.metrics
+    assert outcome(second) == outcome(first)
+    assert second.is_native()
+    assert instructions(second.emit("hlo")) == instructions(first.emit("hlo"))
+
+
+def test_failures_keep_their_place(first: Kernel) -> None:
+    second = built()
+    assert outcome(second, -1.0) == outcome(first, -1.0)
+    failure = second.run(3, **SETTING, inputs={"work": -1.0}).failure
+    assert second.from_cache
+    assert failure is not None
+    assert failure.span is not None
+    assert failure.code == "R104"
+    assert SOURCE.splitlines()[failure.span.line - 1].lstrip().startswith("run svc")
+
+
+def test_what_only_compiling_gives(first: Kernel) -> None:
+    """Text before compilation, and use inside other JAX code, make the rest when asked for."""
+    second = built()
+    assert second.emit("stablehlo") == first.emit("stablehlo")
+    assert "lambda" in second.emit("jaxpr")
+    assert second.from_cache
+
+
+@pytest.mark.usefixtures("first")
+def test_another_file_name_hits() -> None:
+    moved = dataclasses.replace(PROGRAM, file="elsewhere.sq", source="")
+    assert Kernel(moved, samples=True, capacities=SIZES).from_cache
+
+
+def place(folder: Path, program: ir.Program = PROGRAM, **change: Any) -> Path:
+    options: dict[str, Any] = {"capacities": {"sessions": 8}, "mode": "native", "lanes": 1} | change
+    path = stored.place(folder, program, **options)
+    assert path is not None
+    return path
+
+
+def test_anything_else_misses(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = sqc.compile(source=SOURCE.replace("0.5", "0.25")).ir
+    lower = sqc.compile(source="\n" + SOURCE).ir  # its errors are one line further down
+    places = [
+        place(folder),
+        place(folder, other),
+        place(folder, lower),
+        place(folder, capacities={"sessions": 9}),
+        place(folder, mode="portable"),
+        place(folder, lanes=16),
+    ]
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
+    places.append(place(folder))
+    monkeypatch.delenv("XLA_FLAGS")
+    for function in ("_code", "_machine"):
+        with monkeypatch.context() as patch:
+            patch.setattr(stored, function, lambda: "another")
+            places.append(place(folder))
+    assert len(set(places)) == len(places)
+    assert place(folder) == places[0]
+
+
+def test_no_sources_no_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the package cannot tell whether it has changed, it keeps nothing."""
+
+    def unreadable() -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(stored, "_code", unreadable)
+    assert stored.place(folder, PROGRAM, {}, "native", 1) is None
+
+
+def flipped(data: bytes) -> bytes:
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda data: b"",
+    "cut": lambda data: data[:-1],
+    "head": lambda data: data[:20],
+    "flipped": flipped,
+    "another format": lambda data: data.replace(b"kernel 1", b"kernel 0", 1),
+    "not a kernel": lambda data: bytes(range(256)),
+    "other code": lambda data: stored._packed(stored._unpacked(data)[0], b"no machine code"),
+    "other names": lambda data: stored._packed(stored.About((), (), (), {}), b""),
+}
+
+
+@pytest.mark.usefixtures("first")
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_file_is_not_used(damage: str, folder: Path, tmp_path: Path) -> None:
+    (whole,) = folder.glob("*.kernel")
+    assert stored.load(whole) is not None
+    damaged = tmp_path / whole.name
+    damaged.write_bytes(DAMAGE[damage](whole.read_bytes()))
+    assert stored.load(damaged) is None
+
+
+def test_a_damaged_file_is_written_again(first: Kernel, folder: Path, tmp_path: Path) -> None:
+    (whole,) = folder.glob("*.kernel")
+    damaged = tmp_path / whole.name
+    damaged.write_bytes(whole.read_bytes()[:1000])
+    kernels.keep_compilations(str(tmp_path))
+    again = built()
+    assert not again.from_cache
+    assert outcome(again) == outcome(first)
+    assert stored.load(damaged) is not None
+    assert [path.name for path in tmp_path.iterdir()] == [whole.name]
+
+
+def kept(path: Path) -> Path:
+    """A small executable, saved."""
+    compiled = jax.jit(lambda x: {"y": x + 1}).lower(np.zeros(4, np.float32)).compile()
+    stored.save(path, stored.About((), ("y",), (), {}), compiled)
+    return path
+
+
+def test_a_file_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = kept(tmp_path / "mine.kernel")
+    loaded = stored.load(path)
+    assert loaded is not None
+    assert np.asarray(loaded((np.ones(4, np.float32),))["y"]).tolist() == [2.0] * 4
+    monkeypatch.setattr(os, "getuid", lambda: -1)
+    assert stored.load(path) is None
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    path = kept(tmp_path / "file" / "a.kernel")
+    assert stored.load(path) is None
+
+
+def test_the_folder_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels unused for longest go first; other files stay."""
+    paths = [kept(tmp_path / f"{name}.kernel") for name in "abc"]
+    (tmp_path / "other").touch()
+    for age, path in enumerate(paths):
+        os.utime(path, (age, age))
+    assert stored.load(paths[0]) is not None  # used now
+    monkeypatch.setattr(stored, "MOST_BYTES", 3 * paths[0].stat().st_size + 100)
+    kept(tmp_path / "d.kernel")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.kernel", "c.kernel", "d.kernel", "other"]
+
+
+class CachedKernel(fakes.Kernel):
+    from_cache = True
+
+
+def test_the_command_line_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "prog.sq").write_text(SOURCE, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    fakes.install(monkeypatch, CachedKernel)
+    assert main(["compile", "prog.sq"]) == 0
+    assert capsys.readouterr().out.startswith("prog.sq: kernel from the cache in 1.25 s, mode native")

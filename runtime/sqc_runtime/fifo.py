@@ -24,7 +24,11 @@ class FifoStage(Stage):
         self._head, self._tail = layout.u(f"{name}.head"), layout.u(f"{name}.tail")
         self._work = layout.field("f", f"{name}.work")
         if servers == 1:
-            self._finish, self._seq, self._slot = layout.f(f"{name}.finish"), layout.f(f"{name}.seq"), layout.u(f"{name}.slot")
+            self._finish, self._seq, self._slot = (
+                layout.f(f"{name}.finish"),
+                layout.f(f"{name}.seq"),
+                layout.u(f"{name}.slot"),
+            )
         else:
             self._heap = Heap(layout, name, min(servers, core.slots))
 
@@ -86,5 +90,3 @@ class FifoStage(Stage):
 
         m.when(head != m.u(self._tail), next_job)
         return slot
-
-

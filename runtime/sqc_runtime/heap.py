@@ -43,7 +43,7 @@ class Heap:
         """Insert; the caller has checked `full`."""
         k = m.addu(self._count, 1)
 
-        def above(k: Any, up: Any, t: Any, q: Any) -> Any:
+        def above(k: Any, _up: Any, t: Any, q: Any) -> Any:
             return (k > 1) & ((time < t) | ((time == t) & (seq < q)))
 
         def parent(k: Any) -> tuple[Any, ...]:
@@ -81,7 +81,7 @@ class Heap:
             t = where(left <= n, where(right, tr, tl), INF)
             return where(right, left + ONE, left), t, where(right, qr, ql)
 
-        def below(k: Any, down: Any, t: Any, q: Any) -> Any:
+        def below(_k: Any, _down: Any, t: Any, q: Any) -> Any:
             return (t < t0) | ((t == t0) & (q < q0) & (t < INF))
 
         def drop(k: Any, down: Any, t: Any, q: Any) -> tuple[Any, ...]:

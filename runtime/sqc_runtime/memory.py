@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -196,7 +195,9 @@ class Memory:
         """
         return self.when(~test, other, self.when(test, then, like))
 
-    def loop(self, test: Callable[..., Value], body: Callable[..., Sequence[Value]], carry: Sequence[Value] = ()) -> Any:
+    def loop(
+        self, test: Callable[..., Value], body: Callable[..., Sequence[Value]], carry: Sequence[Value] = ()
+    ) -> Any:
         """`while test(*carry): carry = body(*carry)`; both may use the memory (`test` only loads)."""
         raise NotImplementedError
 
@@ -255,6 +256,8 @@ class NativeMemory(Memory):
         super().__init__(banks, registers)
         self._pending: dict[str, list[Value]] = {bank: [] for bank in banks}
         self._frozen = False
+        self._read: dict[str, Value] = {}
+        self._stored: set[str] = set()
 
     def freeze(self) -> None:
         """Nothing will be stored any more: loads need no seal and no order."""
@@ -262,6 +265,7 @@ class NativeMemory(Memory):
 
     def _loaded(self, bank: str, value: Value) -> Value:
         self._pending[bank].append(value)
+        self._read[bank] = value
         return value
 
     def update(self, bank: str, at: Addr, new: Callable[[Value], Value]) -> Value:
@@ -286,44 +290,71 @@ class NativeMemory(Memory):
 
     def _load(self, bank: str, at: Addr) -> Value:
         if self._frozen:
+            self._touched.add(bank)
             return _load(self.banks[bank], _u32(at))
         return self._loaded(bank, _sealed_load(self.banks[bank], _u32(at)))
 
     def _store(self, bank: str, at: Addr, value: Value) -> None:
         self._order(bank)
+        self._stored.add(bank)
         cell = lax.reshape(value, (1,))
         self.banks[bank] = lax.dynamic_update_slice(self.banks[bank], cell, (_u32(at),), allow_negative_indices=False)
 
     def load_n(self, bank: str, at: Addr, n: int) -> Value:
         if self._frozen:
+            self._touched.add(bank)
             return lax.dynamic_slice(self.banks[bank], (_u32(at),), (n,), allow_negative_indices=False)
         return self._loaded(bank, _sealed_load_n(n)(self.banks[bank], _u32(at)))
 
     def store_n(self, bank: str, at: Addr, value: Value) -> None:
         self._order(bank)
+        self._stored.add(bank)
         self.banks[bank] = lax.dynamic_update_slice(
             self.banks[bank], value.astype(DTYPES[bank]), (_u32(at),), allow_negative_indices=False
         )
 
-    def _region(self, body: Callable[[], Sequence[Value] | None]) -> Callable[[dict[str, Array]], Any]:
-        def run(banks: dict[str, Array]) -> Any:
-            outer, self.banks = self.banks, dict(banks)
-            pending, self._pending = self._pending, {bank: [] for bank in banks}
-            saved = self._enter()
-            out = tuple(body() or ())
-            self._leave(saved)
-            inner, self.banks, self._pending = self.banks, outer, pending
-            return inner, out
-
-        return run
+    def _region(
+        self, body: Callable[[], Sequence[Value] | None], banks: dict[str, Array]
+    ) -> tuple[dict[str, Array], tuple[Value, ...], dict[str, Value]]:
+        """Trace a region: its banks, its values, and a loaded value of each bank that it only reads."""
+        outer, self.banks = self.banks, dict(banks)
+        pending, self._pending = self._pending, {bank: [] for bank in banks}
+        read, self._read = self._read, {}
+        stored, self._stored = self._stored, set()
+        saved = self._enter()
+        out = tuple(body() or ())
+        self._leave(saved)
+        only_read = {bank: value for bank, value in self._read.items() if bank not in self._stored}
+        inner, self.banks, self._pending, self._read = self.banks, outer, pending, read
+        self._stored = stored | self._stored
+        return inner, out, only_read
 
     def when(self, test: Value, body: Callable[[], Sequence[Value] | None], default: Sequence[Value] = ()) -> Any:
+        # XLA takes a bank that a region only reads out of the region's results, and what follows no
+        # longer depends on the reads; so a value read from it is made a result.
         keep = tuple(default)
         self._order_all()
-        self.banks, out = lax.cond(test, self._region(body), lambda banks: (banks, keep), self.banks)
+        banks_read: list[str] = []
+        zeros: list[Value] = []
+
+        def run(banks: dict[str, Array]) -> Any:
+            inner, out, only_read = self._region(body, banks)
+            witnesses = [value.reshape(-1)[0] for value in only_read.values()]
+            banks_read[:] = only_read
+            zeros[:] = [np.zeros((), value.dtype) for value in witnesses]
+            return inner, out, tuple(witnesses)
+
+        def skip(banks: dict[str, Array]) -> Any:
+            return banks, keep, tuple(jnp.asarray(zero) for zero in zeros)
+
+        self.banks, out, witnesses = lax.cond(test, run, skip, self.banks)
+        for bank, value in zip(banks_read, witnesses, strict=True):
+            self._loaded(bank, value)
         return out
 
-    def loop(self, test: Callable[..., Value], body: Callable[..., Sequence[Value]], carry: Sequence[Value] = ()) -> Any:
+    def loop(
+        self, test: Callable[..., Value], body: Callable[..., Sequence[Value]], carry: Sequence[Value] = ()
+    ) -> Any:
         def cond(state: Any) -> Value:
             outer, self.banks = self.banks, dict(state[0])
             go = self._only_load(lambda: (test(*state[1]),))[0]
@@ -331,17 +362,22 @@ class NativeMemory(Memory):
             return go
 
         def step(state: Any) -> Any:
-            return self._region(lambda: body(*state[1]))(state[0])
+            inner, out, _ = self._region(lambda: body(*state[1]), state[0])
+            return inner, out
 
         start = tuple(carry)
         self._order_all()
         self.banks, out = lax.while_loop(cond, step, (self.banks, start))
+        for bank in self.banks:
+            for value in out:
+                self._loaded(bank, value)
         return out
 
     def _only_load(self, body: Callable[[], Sequence[Value]]) -> tuple[Value, ...]:
         """Trace a body without stores, where loads need no seal."""
         known, self._known = self._known, {}
         frozen, self._frozen = self._frozen, True
+        self._touched: set[str] = set()
         out = tuple(body())
         self._known, self._frozen = known, frozen
         return out
@@ -350,15 +386,11 @@ class NativeMemory(Memory):
         if self._frozen:
             return tuple(body())
 
-        def piece(banks: dict[str, Array]) -> tuple[Value, ...]:
-            outer, self.banks = self.banks, dict(banks)
-            out = self._only_load(body)
-            self.banks = outer
-            return out
-
-        out: tuple[Value, ...] = sealed(piece)(self.banks)
-        for pending in self._pending.values():
-            pending.extend(out)
+        # The piece closes over the banks: those that it does not read do not go into its call.
+        out: tuple[Value, ...] = sealed(lambda: self._only_load(body))()
+        for bank in self._touched:
+            for value in out:
+                self._loaded(bank, value)
         return out
 
     def full(self, value: Any, dtype: Any) -> Value:
@@ -425,7 +457,9 @@ class LockstepMemory(Memory):
         out = self._masked(test, body)
         return tuple(jnp.where(test, a, b) for a, b in zip(out, default, strict=True))
 
-    def loop(self, test: Callable[..., Value], body: Callable[..., Sequence[Value]], carry: Sequence[Value] = ()) -> Any:
+    def loop(
+        self, test: Callable[..., Value], body: Callable[..., Sequence[Value]], carry: Sequence[Value] = ()
+    ) -> Any:
         outer = self.mask
         start = tuple(jnp.broadcast_to(v, (self.lanes,)) for v in carry)
 

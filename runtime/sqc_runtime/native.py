@@ -16,19 +16,20 @@ import jax
 from jax.experimental.xla_metadata import set_xla_metadata
 
 _MARK = "xla_cpu_small_call"
+_marks: Callable[..., Any] = set_xla_metadata
 
 
 def native(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` behind a marked call: compiled for CPU it becomes one native function."""
 
     def body(*args: Any) -> Any:
-        with set_xla_metadata(xla_cpu_small_call=None, inlineable=None):
+        with _marks(xla_cpu_small_call=None, inlineable=None):
             return fn(*args)
 
     inner = jax.jit(body, inline=False)
 
     def call(*args: Any) -> Any:
-        with set_xla_metadata(xla_cpu_small_call="true", inlineable="false"):
+        with _marks(xla_cpu_small_call="true", inlineable="false"):
             return inner(*args)
 
     return call
@@ -41,13 +42,13 @@ def sealed(fn: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def body(*args: Any) -> Any:
-        with set_xla_metadata(inlineable=None):
+        with _marks(inlineable=None):
             return fn(*args)
 
     inner = jax.jit(body, inline=False)
 
     def call(*args: Any) -> Any:
-        with set_xla_metadata(inlineable="false"):
+        with _marks(inlineable="false"):
             return inner(*args)
 
     return call

@@ -200,7 +200,10 @@ class Pool:
     def metrics(self, m: Memory, span: Any) -> dict[str, Any]:
         """The pool's row; `span` is the length of the measured time."""
         signals, zero = self.core.signals, m.full(0.0, np.float64)
-        rows = {f"mean_{kind}": signals.area(m, f"{self.name}.{kind}") / span for kind in ("used", "cached", "queue", "holders")}
+        rows = {
+            f"mean_{kind}": signals.area(m, f"{self.name}.{kind}") / span
+            for kind in ("used", "cached", "queue", "holders")
+        }
         return rows | {
             "mean_wait": m.f(self._wait) / m.f(self._waits),
             "admissions": m.f(self._admissions),

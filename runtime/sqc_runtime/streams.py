@@ -130,9 +130,7 @@ def blocks(seeds: Array, counters: Array) -> list[Array]:
     def reducer(_: Sequence[Array], x: Sequence[Array]) -> tuple[Array, ...]:
         return tuple(block_u64(x[0], x[1]))
 
-    bits = lax.reduce_window(
-        tuple(operands), tuple(U64(0) for _ in operands), reducer, (1,), (1,), "VALID"
-    )
+    bits = lax.reduce_window(tuple(operands), tuple(U64(0) for _ in operands), reducer, (1,), (1,), "VALID")
     return [uniform(b).reshape(shape) for b in bits]
 
 

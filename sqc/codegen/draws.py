@@ -20,6 +20,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+
 from sqc_runtime import streams
 from sqc_runtime.core import Core
 from sqc_runtime.memory import Memory
@@ -309,6 +310,8 @@ class Prefetch:
             count = each(self._arrival_first(m).astype(np.int64).astype(U64)) + lane.astype(U64)
             seeds = own if seeds is None else where(each(arrivals), own, seeds)
             counters = count if counters is None else where(each(arrivals), count, counters)
+        assert seeds is not None
+        assert counters is not None
         uniforms = streams.blocks(seeds, counters)
         if self.need.arrivals:
             m.when(arrivals, lambda: self._store_arrivals(m, uniforms))
@@ -325,7 +328,9 @@ class Prefetch:
         marks = lane < self._tape_turns
         own = lane - self._tape_turns
         per_session = max(self._tape_turn_count * per_turn, 1)
-        tape_serial = np.where(marks, lane // per_session, np.clip(own // max(self._tape_blocks, 1), 0, self._group - 1))
+        tape_serial = np.where(
+            marks, lane // per_session, np.clip(own // max(self._tape_blocks, 1), 0, self._group - 1)
+        )
         tape_turn = np.where(marks, lane % per_session // per_turn + self.first_turn, 0)
         tape_block = np.where(marks, lane % per_turn, own % max(self._tape_blocks, 1))
         tape_kind = np.where(marks, streams.WORKLOAD, streams.SESSION)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from sqc_runtime.core import FIRST_ERROR
 
 ERRORS: tuple[tuple[str, str], ...] = (
@@ -25,5 +24,3 @@ def error_of(status: int) -> tuple[str, str] | None:
     """Code and message of a lane status (None: no run-time error)."""
     index = status - FIRST_ERROR
     return ERRORS[index] if 0 <= index < len(ERRORS) else None
-
-

@@ -14,6 +14,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+
 from sqc_runtime.memory import Memory
 from sqc_runtime.ops import where
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+
 from sqc_runtime.core import DONE, INF, Core, Signals
 from sqc_runtime.delay import DelayStage
 from sqc_runtime.fifo import FifoStage
@@ -61,7 +62,9 @@ class LaneProgram:
         pool_signals = [name for p in program.pools for name in Pool.signal_names(f"pool.{p.name}")]
         core.signals = Signals([f"stage.{s.name}" for s in program.stages], ["live", *pool_signals], layout)
         caching = {site.hold.pool for site in self.plan.sites if site.hold.cache is not None}
-        self.pools = {p.name: Pool(core, f"pool.{p.name}", capacities["entries"], p.name in caching) for p in program.pools}
+        self.pools = {
+            p.name: Pool(core, f"pool.{p.name}", capacities["entries"], p.name in caching) for p in program.pools
+        }
         self.stages = {s.name: self._stage(s) for s in program.stages}
         samples = capacities["samples"]
         names = [f"observe.{o.name}" for o in program.observes] + ["client.response"]
@@ -102,7 +105,7 @@ class LaneProgram:
     ) -> dict[str, Any]:
         """Run to the end; returns the metrics and the status registers. `nz` is a run-time -0.0."""
         self._start(m, seed, horizon, warmup, limit, inputs, nz)
-        m.loop(lambda: self.core.running(m), lambda: self._step(m) or ())
+        m.loop(lambda: self.core.running(m), lambda: self._step(m))
         return self._results(m)
 
     def _start(
@@ -119,12 +122,14 @@ class LaneProgram:
         m.setf(core.warmup_due, where(warmup > 0, warmup, INF))
         for decl, value in zip(self.program.inputs, inputs, strict=True):
             m.setf(self.code.inputs[decl.name], value)
-        for part in (*self.stages.values(), *self.rows.values()):
-            part.clear(m)
+        for stage in self.stages.values():
+            stage.clear(m)
+        for row in self.rows.values():
+            row.clear(m)
         self.prefetch.clear(m)
         constants = self.code.constants(m)
-        for decl in self.program.pools:
-            m.setf(self.pools[decl.name].cap, number(evaluate(decl.cap, constants)))
+        for declared in self.program.pools:
+            m.setf(self.pools[declared.name].cap, number(evaluate(declared.cap, constants)))
         m.setf(self.next_arrival, INF)
         match self.program.arrival:
             case ir.Poisson(rate):
@@ -193,7 +198,7 @@ class LaneProgram:
 
     def _born(self, m: Memory) -> None:
         """Init, then the new session joins the back of the ready queue."""
-        core, slot = self.core, m.u(self.core.current)
+        slot = m.u(self.core.current)
         m.setu(self.core.init_due, U32(0))
         self.code.init(m, slot)
 
@@ -264,7 +269,7 @@ class LaneProgram:
             m.when(which == 1, lambda: self._arrival(m))
 
     # -- a step
-    def _step(self, m: Memory) -> None:
+    def _step(self, m: Memory) -> tuple[Any, ...]:
         core = self.core
         core.begin_step(m)
         current, ready, births = m.u(core.current), core.ready(m), m.u(core.births)
@@ -286,6 +291,7 @@ class LaneProgram:
             slot = m.u(core.current)
             lacking = self.prefetch.lacking(m, slot, self._starts_turn(m, slot, AFTER_SERVE))
             self._dispatch(m, AFTER_SERVE, ~lacking & (m.u(core.init_due) == 0) & (m.u(core.error) == 0))
+        return ()
 
     def _chores(self, m: Memory) -> None:
         """What few steps need: the next arrival's gap, a new session, random numbers, an init block."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from .. import ir
 
@@ -201,7 +202,7 @@ class _Planner:
                 ops.append(self._plain(stmt))
                 continue
             rest = stmts[i + 1 :]
-            code = self._waiting(stmt, held, (lambda: self._sequence(rest, held, k)) if rest else k)
+            code = self._waiting(stmt, held, partial(self._sequence, rest, held, k) if rest else k)
             return Code(ops + code.ops, code.last)
         code = k()
         return Code(ops + code.ops, code.last)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from sqc_runtime.core import Core
 from sqc_runtime.memory import Memory
 from sqc_runtime.ops import greater, lesser, where
@@ -126,6 +127,12 @@ class Statements:
         for op in ops:
             self._op(op, s, slot)
 
+    def _block(self, stmts: tuple[ir.Stmt, ...], s: Scope, slot: Any) -> None:
+        """An init or turn block: its statements are plain operations."""
+        for stmt in stmts:
+            assert isinstance(stmt, ir.Set | ir.Observe)
+            self._op(stmt, s, slot)
+
     def _op(self, op: Op, s: Scope, slot: Any) -> None:
         m, core = s.m, self.core
         match op:
@@ -151,7 +158,7 @@ class Statements:
                     units = m.f(core.sf(slot, self.pools[site.hold.pool].units))
                     m.setf(core.sf(slot, self._allocation[site.index]), units)
 
-    def _guard(self, guard: ir.Expr, stmt: Any, s: Scope, slot: Any) -> Any:
+    def _guard(self, guard: ir.Expr, stmt: Any, s: Scope) -> Any:
         """A guard as a boolean; anything but 0 and 1 ends the lane."""
         value = compute(guard, s)
         if is_test(value):
@@ -161,7 +168,7 @@ class Statements:
         return value == 1
 
     def _test(self, op: Test, s: Scope, slot: Any) -> None:
-        test = self._guard(op.branch.guard, op.branch, s, slot)
+        test = self._guard(op.branch.guard, op.branch, s)
         start = s.draws.mark() if s.draws else None
         moves = draws_bound(op.branch.then) + draws_bound(op.branch.other) > 0
 
@@ -191,13 +198,13 @@ class Statements:
         self.prefetch.turn_started(m, slot, turn)
         if self.program.turn:
             marks = Scope(**{**vars(s), "draws": self.prefetch.marks(m, slot, turn)})
-            self._ops(list(self.program.turn), marks, slot)
+            self._block(self.program.turn, marks, slot)
 
     def init(self, m: Memory, slot: Any) -> None:
         """The init block of a new session."""
         s = self.scope(m, slot)
         s.draws = self.prefetch.marks(m, slot, m.full(0, U32)) if self.prefetch.need.init else None
-        self._ops(list(self.program.init), s, slot)
+        self._block(self.program.init, s, slot)
 
     # -- segments
     def segment(self, m: Memory, code: Code, slot: Any) -> None:
@@ -210,7 +217,7 @@ class Statements:
         m, core, last = s.m, self.core, code.last
         match last:
             case Fork(guard, then, other, statement):
-                test = self._guard(guard, statement, s, slot)
+                test = self._guard(guard, statement, s)
                 start = s.draws.mark() if s.draws else None
 
                 def arm(code: Code) -> Any:

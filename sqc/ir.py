@@ -27,7 +27,7 @@ UNARY_OPS = ("neg", "not", "abs", "floor", "ceil", "sqrt", "exp", "ln")
 BINARY_OPS = ("+", "-", "*", "/", "pow", "min", "max", "<", "<=", ">", ">=", "==", "!=")
 LAZY_OPS = ("&&", "||")
 DISTRIBUTIONS = {"exp": 1, "det": 1, "uniform": 2, "erlang": 2, "h2": 2, "bernoulli": 1}
-OBSERVABLES = ("queue", "busy", "work", "used", "free", "cachedin", "holders", "queued")
+OBSERVABLES = ("queue", "busy", "used", "free", "cachedin", "holders", "queued")
 
 
 @dataclass(frozen=True)

@@ -288,7 +288,7 @@ class Kernel:
             seeds = jnp.atleast_1d(jnp.asarray(columns[0]).astype(np.uint64))
             rest = [jnp.broadcast_to(jnp.asarray(c).astype(np.float64), seeds.shape) for c in columns[1:]]
             minus_zero = rest[0] * 0.0 * -1.0
-            out = build.call((seeds, *rest[:3], minus_zero, *rest[3:]))
+            out = _batched(build.call)(seeds, *rest[:3], minus_zero, *rest[3:])
             good = (out["status"] == DONE) & (out["error"] == 0)
             table = jnp.where(good[:, None], out["metrics"], jnp.nan)
             return {name: table[:, i] for i, name in enumerate(build.about.metrics)}
@@ -461,6 +461,22 @@ class Kernel:
             raise KernelError("the arrival limit must be positive")
         minus_zero = np.full(len(end), -0.0)
         return (*columns[:4], minus_zero, *columns[4:])
+
+
+def _batched(call: Callable[[tuple[jax.Array, ...]], dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """`call` with a rule for `jax.vmap`: a mapped axis becomes more lanes, one after the other."""
+
+    @jax.custom_batching.custom_vmap
+    def lanes(*columns: jax.Array) -> dict[str, Any]:
+        return call(columns)
+
+    @lanes.def_vmap
+    def rule(size: int, mapped: Any, *columns: jax.Array) -> tuple[dict[str, Any], dict[str, bool]]:
+        full = [c if m else jnp.broadcast_to(c, (size, *c.shape)) for c, m in zip(columns, mapped, strict=True)]
+        out = lanes(*(c.reshape(-1) for c in full))
+        return {name: v.reshape(size, -1, *v.shape[1:]) for name, v in out.items()}, dict.fromkeys(out, True)
+
+    return lanes
 
 
 def _finished(running: dict[Future[Any], NDArray[Any]]) -> Iterator[tuple[NDArray[Any], dict[str, NDArray[Any]]]]:

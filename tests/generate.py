@@ -83,7 +83,7 @@ def _observe(draw: st.DrawFn, names: _Names) -> list[str]:
     stage = draw(st.sampled_from(names.stages))
     options = [
         *("now - t0", "now", "turn_no", "serial", "n", "w * w - n", "K + n"),
-        *(f"queue({stage})", f"busy({stage})", f"work({stage})", f"queue({stage}) > 1"),
+        *(f"queue({stage})", f"busy({stage})", f"queue({stage}) > 1"),
         *("min(n, 3) ^ 2 / 2", "ln(1 + n) + sqrt(w) - abs(n - w)", "floor(n / 2) == 1 || !(w > 1)", "exp(-w)"),
         "(n > 2 ? ~uniform(0, 1) : ~exp(2))",
     ]

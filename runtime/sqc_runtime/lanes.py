@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from .memory import DTYPES, Layout, LockstepMemory, Memory, NativeMemory
@@ -17,9 +18,11 @@ Simulate = Callable[..., dict[str, Any]]
 Arguments = tuple[Array, ...]
 
 
-def _banks(layout: Layout, shape: tuple[int, ...]) -> dict[str, Array]:
+def _banks(layout: Layout, shape: tuple[int, ...], seed: Array) -> dict[str, Array]:
+    """Banks of zeros. They are made from an argument: a constant array would become an argument itself."""
     sizes: Mapping[str, int] = layout.size
-    return {bank: jnp.zeros((*shape, size), DTYPES[bank]) for bank, size in sizes.items() if size}
+    zero = seed.reshape(-1)[0] & np.uint64(0)
+    return {bank: jnp.full((*shape, size), zero.astype(DTYPES[bank])) for bank, size in sizes.items() if size}
 
 
 def _finish(memory: Memory, results: dict[str, Any], keep: bool) -> dict[str, Any]:
@@ -32,7 +35,7 @@ def native_lanes(layout: Layout, simulate: Simulate) -> Callable[[Arguments], di
     keep = layout.size["x"] > 0
 
     def lane(arguments: Arguments) -> dict[str, Any]:
-        memory = NativeMemory(_banks(layout, ()), layout.registers)
+        memory = NativeMemory(_banks(layout, (), arguments[0]), layout.registers)
         return _finish(memory, simulate(memory, *arguments), keep)
 
     return native(lambda arguments: lax.map(lane, arguments))
@@ -44,7 +47,7 @@ def lockstep_lanes(layout: Layout, simulate: Simulate) -> Callable[[Arguments], 
 
     def lanes(arguments: Arguments) -> dict[str, Any]:
         count = arguments[0].shape[0]
-        memory = LockstepMemory(_banks(layout, (count,)), layout.registers, count)
+        memory = LockstepMemory(_banks(layout, (count,), arguments[0]), layout.registers, count)
         return _finish(memory, simulate(memory, *arguments), keep)
 
     return lanes

@@ -333,6 +333,9 @@ class NativeMemory(Memory):
         # XLA takes a bank that a region only reads out of the region's results, and what follows no
         # longer depends on the reads; so a value read from it is made a result.
         keep = tuple(default)
+        if self._frozen:
+            out: tuple[Value, ...] = lax.cond(test, lambda: tuple(body() or ()), lambda: keep)
+            return out
         self._order_all()
         banks_read: list[str] = []
         zeros: list[Value] = []

@@ -78,7 +78,8 @@ class PsStage(Stage):
             version = m.addu(self._version, 1)
             present = self.present(m)
             capacity = self._capacity(m, present)
-            rate = capacity / greater(present, 1.0)
+            # The quotient is rounded before it divides: + nz keeps XLA from merging the divisions.
+            rate = capacity / greater(present, 1.0) + m.f(self.core.nz)
             m.setf(self._rate, where(present > 0, rate, 0.0))
             time = m.f(self.core.now) + (m.f(self._jobs.root) - m.f(self._virtual)) / rate
 

@@ -14,7 +14,7 @@ from sqc.diagnostics import Note, Place, Reporter
 from sqc.syntax import tree
 
 _EXECUTED_OPTIONS = ("cap", "evict lru", "queue fifo", "preempt none")
-_ESTIMATES = ("budget_left", "est_lambda", "est_rho", "est_wait", "price", "blocksize")
+_UNREADABLE = ("work", "budget_left", "est_lambda", "est_rho", "est_wait", "price", "blocksize")
 
 
 def refuse_foreign(items: list[tree.Item], reporter: Reporter) -> None:
@@ -71,7 +71,7 @@ def _declaration(item: tree.Item) -> Iterator[tuple[str, Place]]:
                 if isinstance(part, tree.Trace):
                     yield "`trace`", word(part)
     for node in tree.walk(item):
-        if isinstance(node, tree.Call) and isinstance(node.callee, tree.Name) and node.callee.id in _ESTIMATES:
+        if isinstance(node, tree.Call) and isinstance(node.callee, tree.Name) and node.callee.id in _UNREADABLE:
             yield f"`{node.callee.id}`", node.callee.place
 
 

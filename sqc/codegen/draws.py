@@ -20,6 +20,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from sqc_runtime import streams
 from sqc_runtime.core import Core
@@ -294,7 +295,7 @@ class Prefetch:
 
     def _batch(self, m: Memory, arrivals: Any, tape: Any, slot: Any) -> None:
         core, width = self.core, self.width
-        lane = np.arange(width)
+        lane = lax.iota(U64, width)  # not a NumPy constant: those would become arguments of the kernel
 
         def each(value: Any) -> Any:
             """A value of the lane as a column beside the blocks."""
@@ -307,7 +308,7 @@ class Prefetch:
             seeds, counters = self._session_blocks(m, each, slot, lane, tape, seed, serial)
         if self.need.arrivals:
             own = each(seed) + jnp.zeros(width, U64)
-            count = each(self._arrival_first(m).astype(np.int64).astype(U64)) + lane.astype(U64)
+            count = each(self._arrival_first(m).astype(np.int64).astype(U64)) + lane
             seeds = own if seeds is None else where(each(arrivals), own, seeds)
             counters = count if counters is None else where(each(arrivals), count, counters)
         assert seeds is not None
@@ -325,31 +326,31 @@ class Prefetch:
     ) -> tuple[Any, Any]:
         """Generator seeds and block numbers of a tape batch or a refill batch."""
         core, per_turn = self.core, max(self.mark_blocks, 1)
-        marks = lane < self._tape_turns
-        own = lane - self._tape_turns
-        per_session = max(self._tape_turn_count * per_turn, 1)
-        tape_serial = np.where(
-            marks, lane // per_session, np.clip(own // max(self._tape_blocks, 1), 0, self._group - 1)
-        )
-        tape_turn = np.where(marks, lane % per_session // per_turn + self.first_turn, 0)
-        tape_block = np.where(marks, lane % per_turn, own % max(self._tape_blocks, 1))
-        tape_kind = np.where(marks, streams.WORKLOAD, streams.SESSION)
-        serials = each(serial) + tape_serial.astype(U64)
+        marks = lane < U64(self._tape_turns)
+        own = jnp.where(marks, U64(0), lane - U64(self._tape_turns))
+        per_session = U64(max(self._tape_turn_count * per_turn, 1))
+        blocks = U64(max(self._tape_blocks, 1))
+        tape_serial = jnp.where(marks, lane // per_session, jnp.minimum(own // blocks, U64(self._group - 1)))
+        tape_turn = jnp.where(marks, lane % per_session // U64(per_turn) + U64(self.first_turn), U64(0))
+        tape_block = jnp.where(marks, lane % U64(per_turn), own % blocks)
+        tape_kind = jnp.where(marks, U64(streams.WORKLOAD), U64(streams.SESSION))
+        serials = each(serial) + tape_serial
         if self.need.turns is not None:
-            start = streams.substream(streams.root(each(seed)), serials, tape_turn.astype(U64), tape_kind.astype(U64))
-            return start, jnp.broadcast_to(tape_block.astype(U64), start.shape)
-        again = lane < self._refill_turns * per_turn if self.need.marks else lane < 0
+            start = streams.substream(streams.root(each(seed)), serials, tape_turn, tape_kind)
+            return start, jnp.broadcast_to(tape_block, start.shape)
+        refilled = U64(self._refill_turns * per_turn if self.need.marks else 0)
+        again = lane < refilled
         turn = m.u(core.su(slot, core.turn_count)).astype(U64) + U64(1)
-        turns = each(turn) + (lane // per_turn).astype(U64)
+        turns = each(turn) + lane // U64(per_turn)
         first = m.full(0, U64)
         if self.need.session:
             first = (m.u(core.su(slot, self._block)) + (m.u(core.su(slot, self._at)) >> U32(3))).astype(U64)
-        blocks = each(first) + np.clip(lane - self._refill_turns * per_turn, 0, None).astype(U64)
+        more = each(first) + jnp.where(again, U64(0), lane - refilled)
         t = each(tape)
-        serials = where(t, serials, each(serial))
-        turns = where(t, tape_turn.astype(U64), where(again, turns, U64(0)))
-        kinds = where(t, tape_kind.astype(U64), np.where(again, streams.WORKLOAD, streams.SESSION).astype(U64))
-        counters = where(t, tape_block.astype(U64), where(again, (lane % per_turn).astype(U64), blocks))
+        serials = jnp.where(t, serials, each(serial))
+        turns = jnp.where(t, tape_turn, jnp.where(again, turns, U64(0)))
+        kinds = jnp.where(t, tape_kind, jnp.where(again, U64(streams.WORKLOAD), U64(streams.SESSION)))
+        counters = jnp.where(t, tape_block, jnp.where(again, lane % U64(per_turn), more))
         return streams.substream(streams.root(each(seed)), serials, turns, kinds), counters
 
     def _store_arrivals(self, m: Memory, uniforms: list[Any]) -> None:

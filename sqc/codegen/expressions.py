@@ -55,6 +55,9 @@ class Scope:
 
     m: Memory
     mul: Callable[[Value, Value], Value]
+    opaque: Callable[[Value], Value]
+    """A value as it is, but hidden from the compiler's algebra (x + -0.0 at run time). XLA rewrites
+    divisions by constants, quotients of quotients and sums with constants, which changes last bits."""
     now: Callable[[], Value]
     input: Callable[[str], Value]
     attribute: Callable[[str], Value] | None = None
@@ -118,10 +121,11 @@ def evaluate(e: ir.Expr, s: Scope) -> Value:
         case ir.Unary("not", x):
             return ~truth(evaluate(x, s))
         case ir.Unary(op, x):
-            return _UNARY[op](number(evaluate(x, s)))
+            result = _UNARY[op](number(evaluate(x, s)))
+            return s.opaque(result) if op in ("sqrt", "exp", "ln") else result
         case ir.Binary(op, x, y):
-            a = number(evaluate(x, s))
-            return _binary(op, a, number(evaluate(y, s)), s)
+            a = _operand(op, x, s)
+            return _binary(op, a, _operand(op, y, s), s)
         case ir.Lazy(op, x, y):
             return _lazy(op, x, y, s)
         case ir.Cond(test, then, other):
@@ -150,6 +154,11 @@ def compute(e: ir.Expr, s: Scope) -> Value:
     return out[0]
 
 
+def _operand(op: str, e: ir.Expr, s: Scope) -> Value:
+    value = number(evaluate(e, s))
+    return s.opaque(value) if isinstance(e, ir.Const) and op in ("+", "-", "*", "/", "pow") else value
+
+
 def _binary(op: str, a: Value, b: Value, s: Scope) -> Value:
     if op in _COMPARE:
         return _COMPARE[op](a, b)
@@ -161,9 +170,9 @@ def _binary(op: str, a: Value, b: Value, s: Scope) -> Value:
         case "*":
             return s.mul(a, b)
         case "/":
-            return a / b
+            return s.opaque(a / b)
         case "pow":
-            return a**b
+            return s.opaque(a**b)
         case "min":
             return jnp.fmin(a, b)
         case "max":
@@ -251,7 +260,8 @@ def _draw(dist: str, args: tuple[ir.Expr, ...], s: Scope) -> Value:
         assert phases is not None
         total = s.m.full(0.0, np.float64)
         for _ in range(phases):
-            total = total + exponential(values[1] / phases, s.draws.take(s.m), s)
+            mean = values[1] / s.opaque(s.m.full(float(phases), np.float64))
+            total = total + exponential(mean, s.draws.take(s.m), s)
         return total
     u = s.draws.take(s.m)
     match dist:

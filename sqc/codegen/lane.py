@@ -159,7 +159,7 @@ class LaneProgram:
         if isinstance(arrival, ir.Poisson):
             assert draws is not None
             rate = number(evaluate(arrival.rate, scope))
-            gap = exponential(m.full(1.0, np.float64), draws.take(m), scope) / rate
+            gap = exponential(m.full(1.0, np.float64), draws.take(m), scope) / scope.opaque(rate)
         else:
             assert isinstance(arrival, ir.Renewal)
             gap = number(evaluate(arrival.gap, scope))

@@ -89,6 +89,7 @@ class Statements:
         return Scope(
             m=m,
             mul=lambda x, y: core.mul(m, x, y),
+            opaque=lambda x: x + m.f(core.nz),
             now=lambda: m.f(core.now),
             input=lambda name: m.f(self.inputs[name]),
             read=lambda kind, resource: self._read(m, kind, resource, None),
@@ -99,6 +100,7 @@ class Statements:
         return Scope(
             m=m,
             mul=lambda x, y: core.mul(m, x, y),
+            opaque=lambda x: x + m.f(core.nz),
             now=lambda: m.f(core.now),
             input=lambda name: m.f(self.inputs[name]),
             attribute=lambda name: m.f(core.sf(slot, self.attributes[name])),

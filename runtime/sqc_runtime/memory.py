@@ -334,7 +334,14 @@ class NativeMemory(Memory):
         # longer depends on the reads; so a value read from it is made a result.
         keep = tuple(default)
         if self._frozen:
-            out: tuple[Value, ...] = lax.cond(test, lambda: tuple(body() or ()), lambda: keep)
+
+            def only_values() -> tuple[Value, ...]:
+                known, self._known = self._known, {}
+                values = tuple(body() or ())
+                self._known = known
+                return values
+
+            out: tuple[Value, ...] = lax.cond(test, only_values, lambda: keep)
             return out
         self._order_all()
         banks_read: list[str] = []

@@ -81,7 +81,9 @@ class PsStage(Stage):
             # The quotient is rounded before it divides: + nz keeps XLA from merging the divisions.
             rate = capacity / greater(present, 1.0) + m.f(self.core.nz)
             m.setf(self._rate, where(present > 0, rate, 0.0))
-            time = m.f(self.core.now) + (m.f(self._jobs.root) - m.f(self._virtual)) / rate
+            # Rounding may carry the virtual time past jobs that end together: they end now.
+            left = greater(m.f(self._jobs.root) - m.f(self._virtual), 0.0)
+            time = m.f(self.core.now) + left / rate
 
             def schedule() -> None:
                 self.core.stop(m, self._events.full(m), OVERFLOW_STALE)

@@ -251,10 +251,10 @@ def erlang_phases(k: ir.Expr) -> int | None:
 
 
 def _draw(dist: str, args: tuple[ir.Expr, ...], s: Scope) -> Value:
-    assert s.draws is not None
     values = [number(evaluate(a, s)) for a in args]
     if dist == "det":
         return values[0]
+    assert s.draws is not None
     if dist == "erlang":
         phases = erlang_phases(args[0])
         assert phases is not None

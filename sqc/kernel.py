@@ -220,7 +220,10 @@ class Kernel:
         key = tuple(sorted(sizes.items()))
         with self._lock:
             if key not in self._builds:
-                self._builds[key] = _Build(self.program, sizes, self.mode, self._lanes)
+                try:
+                    self._builds[key] = _Build(self.program, sizes, self.mode, self._lanes)
+                except NotImplementedError as construct:
+                    raise KernelError(f"{construct} is not executed yet") from None
             return self._builds[key]
 
     @property

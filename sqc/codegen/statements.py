@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -97,12 +98,8 @@ class Statements:
 
     def scope(self, m: Memory, slot: Any) -> Scope:
         core = self.core
-        return Scope(
-            m=m,
-            mul=lambda x, y: core.mul(m, x, y),
-            opaque=lambda x: x + m.f(core.nz),
-            now=lambda: m.f(core.now),
-            input=lambda name: m.f(self.inputs[name]),
+        return replace(
+            self.constants(m),
             attribute=lambda name: m.f(core.sf(slot, self.attributes[name])),
             read=lambda kind, resource: self._read(m, kind, resource, slot),
         )

@@ -324,28 +324,25 @@ class Kernel:
         todo, sizes = np.arange(total), dict(self._capacities)
         try:
             while len(todo):
-                build, overflowed = self._build(sizes), []
+                build, overflowed, full = self._build(sizes), [], set[int]()
                 for lanes, out in self._calls(build, arguments, todo, step, threads):
-                    again = self._collect(build, lanes, out, table, failures)
+                    again = self._collect(build, lanes, out, table, failures, full)
                     overflowed.append(again)
                     done[np.setdiff1d(lanes, again)] = True
                     if progress is not None:
                         progress(int(done.sum()))
                 todo = np.sort(np.concatenate(overflowed))
                 if len(todo):
-                    sizes = self._grown(sizes, self._overflow)
+                    sizes = self._grown(sizes, full)
             self._capacities = sizes
         except KeyboardInterrupt:
             raise Interrupted(batch(), done) from None
         return batch()
 
-    _overflow: frozenset[int] = frozenset()
-
     def _calls(
         self, build: _Build, arguments: tuple[NDArray[Any], ...], todo: NDArray[Any], step: int, threads: int | None
     ) -> Iterator[tuple[NDArray[Any], dict[str, NDArray[Any]]]]:
         """Chunks of lanes over threads, in the order in which they finish."""
-        self._overflow = frozenset()
         pieces = [todo[i : i + step] for i in range(0, len(todo), step)]
         workers = min(threads or _cores(), len(pieces))
 
@@ -376,11 +373,12 @@ class Kernel:
         out: dict[str, NDArray[Any]],
         table: NDArray[np.float64],
         failures: dict[int, Failure],
+        full: set[int],
     ) -> NDArray[Any]:
-        """Enter the results of a call; returns the lanes that must run again."""
+        """Enter the results of a call; returns the lanes that must run again, notes in `full` what overflowed."""
         status = out["status"]
         over = np.isin(status, list(OVERFLOWS))
-        self._overflow |= frozenset(int(s) for s in status[over])
+        full |= {int(s) for s in status[over]}
         for k in np.flatnonzero(~over & (out["error"] != 0)):
             failures[int(lanes[k])] = self._failure(build, out, int(k))
         good = ~over & (out["error"] == 0)
@@ -395,9 +393,9 @@ class Kernel:
         span = build.about.statements[packed >> 8]
         return Failure(*known, float(out["time"][k]), int(out["session"][k]), span)
 
-    def _grown(self, sizes: Mapping[str, int], overflow: frozenset[int]) -> dict[str, int]:
+    def _grown(self, sizes: Mapping[str, int], full: set[int]) -> dict[str, int]:
         grown = dict(sizes)
-        for status in overflow:
+        for status in full:
             name = OVERFLOWS[status]
             grown[name] = grown[name] * _GROWTH
             if grown[name] > _MOST:
@@ -427,7 +425,7 @@ class Kernel:
             status = int(out["status"][0])
             if status not in OVERFLOWS:
                 break
-            self._capacities = self._grown(self._capacities, frozenset([status]))
+            self._capacities = self._grown(self._capacities, {status})
         failure = self._failure(build, out, 0) if out["error"][0] else None
         metrics = dict(zip(build.about.metrics, (float(v) for v in out["metrics"][0]), strict=True))
         samples = {

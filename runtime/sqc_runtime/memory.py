@@ -1,16 +1,16 @@
 """The memory of a lane: a few flat arrays, addressed like RAM.
 
 Everything a lane owns (registers, session slots, queues, heaps, statistics) lives at a fixed
-address of one of a few *banks*: `f` (float64), `u` (uint32) and, for runs that keep their samples,
-`x` (float64). Control structures then carry two or three arrays, whatever the program holds, and
-code reads like sequential code: load, compute, store.
+address of one of a few *banks*: `f` (float64), `u` (uint32), for runs that keep their samples `x`
+(float64), and on the portable path `h` (uint32, the histograms). Control structures then carry two
+or three arrays, whatever the program holds, and code reads like sequential code: load, compute, store.
 
 Two classes share one interface:
 
-* `NativeMemory`: one lane, scalars. Compiled through the native call every access is one machine
-  instruction. XLA would copy an array whose old version is still read after an update, and fusion
-  moves loads behind updates; so a load is a sealed call that returns the bank it read, and each
-  later access depends on it.
+* `NativeMemory`: one lane, scalars, compiled through the native call. XLA copies an array whose old
+  version is still read after an update, and fusion moves loads behind updates; so a load is a
+  sealed call, and a store comes after a call that takes all values loaded before it. What only
+  loads goes into one sealed piece (`reading`), inside of which values stay in registers.
 * `LockstepMemory`: L lanes side by side, every scalar a vector of L. A conditional region runs for
   all lanes with its stores masked, so no lane's loop waits on, or is disturbed by, another's.
 

@@ -3,13 +3,13 @@
 A step does at most one of each thing, in this order, so that a typical event is one step:
 
 1. if nothing is left to do at this instant: the next event is popped and handled;
-2. a session is created, if one is due;
-3. the next ready session becomes current;
-4. random numbers it will need are computed, if they are not there yet;
-5. it executes a segment of the phase after an event;
-6. the pools are served, at the end of a hold or when no session is ready;
-7. the next ready session becomes current;
-8. it executes a segment of the phase after serving (a hold's body, what follows a hold).
+2. the next ready session becomes current;
+3. chores, which few steps have: the gap to the next arrival is drawn, a session is created, random
+   numbers that the current session will need are computed, an init block runs;
+4. without chores, the current session executes a segment of the phase after an event;
+5. the pools are served, at the end of a hold or when no session is ready;
+6. the next ready session becomes current;
+7. it executes a segment of the phase after serving (a hold's body, what follows a hold).
 
 One flat loop, rather than loops within loops, is also what lets many lanes run in lockstep: none
 waits for another's inner loop.

@@ -19,7 +19,7 @@ import typing
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-IR_VERSION = 1
+IR_VERSION = 2
 
 # --------------------------------------------------------------------------- expressions
 
@@ -27,7 +27,16 @@ UNARY_OPS = ("neg", "not", "abs", "floor", "ceil", "sqrt", "exp", "ln")
 BINARY_OPS = ("+", "-", "*", "/", "pow", "min", "max", "<", "<=", ">", ">=", "==", "!=")
 LAZY_OPS = ("&&", "||")
 DISTRIBUTIONS = {"exp": 1, "det": 1, "uniform": 2, "erlang": 2, "h2": 2, "bernoulli": 1}
-OBSERVABLES = ("queue", "busy", "used", "free", "cachedin", "holders", "queued")
+OBSERVABLES = (
+    *("queue", "busy", "work", "used", "free", "cachedin", "holders", "queued"),
+    *("est_lambda", "est_rho", "est_wait", "budget_left"),
+)
+CONTEXT = (
+    *("present", "waited", "size", "age", "last", "waiting", "admission", "decoding", "position"),
+    *("residents", "decoders", "kv_decode", "kv_prefill", "remaining", "tokens", "prefilled", "attention"),
+    *("preempted", "admitted", "queued", "demand", "served", "arrived"),
+)
+TOTALS = ("total", "count", "largest", "smallest", "prefix_total")
 
 
 @dataclass(frozen=True)
@@ -98,14 +107,46 @@ class Draw:
 
 
 @dataclass(frozen=True)
+class Ref:
+    """A pool or a stage; `index` picks the member of an array (None: the resource is no array)."""
+
+    name: str
+    index: Expr | None = None
+
+
+@dataclass(frozen=True)
 class Read:
-    """An observable of live state: `queue(s)`, `used(p)`, ...; `resource` is a name."""
+    """An observable of live state: `queue(s)`, `used(p[j])`, ..."""
 
     kind: str
-    resource: str
+    ref: Ref
 
 
-Expr: TypeAlias = Const | Input | Attr | Now | Unary | Binary | Lazy | Cond | Draw | Read
+@dataclass(frozen=True)
+class Price:
+    """`price(s, held, extra)` of a stage's estimates."""
+
+    ref: Ref
+    held: Expr
+    extra: Expr
+
+
+@dataclass(frozen=True)
+class Context:
+    """A variable of the moment: `present`, `waited`, `size`, `age`, ..."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Total:
+    """Over all samples of an observation, in a claim at the end: `total(o)`, `count(o)`, ..."""
+
+    kind: str
+    observe: str
+
+
+Expr: TypeAlias = Const | Input | Attr | Now | Unary | Binary | Lazy | Cond | Draw | Read | Price | Context | Total
 
 
 # --------------------------------------------------------------------------- statements
@@ -172,35 +213,131 @@ class End:
 
 @dataclass(frozen=True)
 class Run:
-    """A job of `work` on a stage; zero work completes at once."""
+    """A job of `work` on a stage; zero work completes at once.
 
-    stage: str
+    On a step stage `mode` is "prefill" or "decode" and `growing` the pool whose hold grows with it.
+    """
+
+    stage: Ref
+    work: Expr
+    span: Span | None = None
+    mode: str = ""
+    growing: Ref | None = None
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One job of `work` that holds several ps stages at once; its rate is set by the program's `share`."""
+
+    stages: tuple[Ref, ...]
     work: Expr
     span: Span | None = None
 
 
 @dataclass(frozen=True)
-class Hold:
-    """Units of one pool around a body; `cache` keeps a prefix at the end of the scope.
+class Choose:
+    """`name` becomes the index in 0 .. count-1 with the lexicographically least keys."""
 
-    `refusable` are the units used for rejection (None when they read live state).
+    name: str
+    count: Expr
+    keys: tuple[Expr, ...]
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """One pool of a hold.
+
+    `refusable` is what rejection looks at: the larger of the units and the reserve, less what reads
+    live state (None when both do).
     """
 
-    pool: str
+    pool: Ref
     units: Expr
+    reserve: Expr | None = None
+    refusable: Expr | None = None
+
+
+@dataclass(frozen=True)
+class Lease:
+    """At the scope's end the allocation of part number `part` stays the session's for `time`."""
+
+    part: int
+    time: Expr
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Units of one or more pools around a body; `cache` keeps a prefix at the end of the scope.
+
+    `at admission` bindings are gone by here: substituted in the header, set at the top of the body
+    where the body reads them.
+    """
+
+    parts: tuple[Part, ...]
     body: tuple[Stmt, ...]
     cache: Expr | None = None
-    refusable: Expr | None = None
+    reuse: Expr | None = None
+    lease: Lease | None = None
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Grow:
+    pool: Ref
+    amount: Expr
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Load:
+    pool: Ref
+    amount: Expr
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Release:
+    pool: Ref
     span: Span | None = None
 
 
 @dataclass(frozen=True)
 class Drop:
-    pool: str
+    pool: Ref
     span: Span | None = None
 
 
-Stmt: TypeAlias = Set | Observe | Branch | Loop | While | Turn | End | Run | Hold | Drop
+@dataclass(frozen=True)
+class Fork:
+    body: tuple[Stmt, ...]
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Join:
+    span: Span | None = None
+
+
+Stmt: TypeAlias = (
+    Set
+    | Observe
+    | Branch
+    | Loop
+    | While
+    | Turn
+    | End
+    | Run
+    | Flow
+    | Choose
+    | Hold
+    | Grow
+    | Load
+    | Release
+    | Drop
+    | Fork
+    | Join
+)
 
 
 # --------------------------------------------------------------------------- the program
@@ -217,23 +354,45 @@ class InputDecl:
 
 
 @dataclass(frozen=True)
+class Spill:
+    """Evicted units move to `pool` with a job of `work` on `stage`, when `when` is not 0."""
+
+    pool: Ref
+    stage: Ref
+    work: Expr
+    when: Expr
+
+
+@dataclass(frozen=True)
 class Pool:
-    """`cap` in units (inputs and constants only). Eviction is least recently used."""
+    """`cap` and `block` in units (inputs and constants only); `size` members if it is an array.
+
+    Empty `evict` is least recently used, empty `queue` first in first out.
+    """
 
     name: str
     cap: Expr
-    index: int | None = None
+    size: int | None = None
+    block: Expr | None = None
+    evict: tuple[Expr, ...] = ()
+    queue: tuple[Expr, ...] = ()
+    preempt: str = "none"  # "none", "lifo" or "by"
+    preempt_keys: tuple[Expr, ...] = ()
+    requeue: str = "head"  # "head" or "tail"
+    reserve_held: bool = False
+    spill: Spill | None = None
     span: Span | None = None
+    admit_via: Ref | None = None
 
 
 @dataclass(frozen=True)
 class Fifo:
-    servers: int = 1
+    servers: Expr = field(default_factory=lambda: Const(1.0))
 
 
 @dataclass(frozen=True)
 class Ps:
-    """Processor sharing: all jobs together get `capacity`, an expression over `Present`."""
+    """Processor sharing: all jobs together get `capacity`, an expression over `Context("present")`."""
 
     capacity: Expr
 
@@ -243,16 +402,78 @@ class Delay:
     pass
 
 
+# Statements of one iteration of a step stage.
+
+
 @dataclass(frozen=True)
-class Present:
-    """The number of jobs present, in the capacity of a ps stage."""
+class Serve:
+    """Go through the residents in the order of `keys` (none: of admission); those for which `only` is 0 get nothing."""
+
+    keys: tuple[Expr, ...] = ()
+    only: Expr | None = None
+
+
+@dataclass(frozen=True)
+class Admit:
+    """Admit from the queues that the stage admits while `test` is not 0; each newcomer is served if `only` is not 0."""
+
+    only: Expr | None = None
+    test: Expr | None = None
+
+
+@dataclass(frozen=True)
+class ServeExclusive:
+    """`serve exclusive prefill`: the first prefill alone, or the decodes with admissions that may displace them."""
+
+
+@dataclass(frozen=True)
+class StepBranch:
+    guard: Expr
+    then: tuple[StepStmt, ...]
+    other: tuple[StepStmt, ...] = ()
+
+
+@dataclass(frozen=True)
+class StepLet:
+    """A value read once as the iteration starts; expressions read it as `Context(name)`."""
+
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True)
+class StepSet:
+    """A register of the stage; expressions read it as `Context(name)`."""
+
+    name: str
+    value: Expr
+
+
+StepStmt: TypeAlias = Serve | Admit | ServeExclusive | StepBranch | StepLet | StepSet
+
+
+@dataclass(frozen=True)
+class Step:
+    """Iterations over resident requests. `budget` and `chunk` in tokens (chunk 0: no cap), `cost` in clock units.
+
+    `registers` are names with their first values. `memory` is the pool of `kv_decode`, `kv_prefill` and of
+    the candidates for preemption. `body` is what one iteration does.
+    """
+
+    budget: Expr
+    cost: Expr
+    body: tuple[StepStmt, ...]
+    chunk: Expr = field(default_factory=lambda: Const(0.0))
+    memory: Ref | None = None
+    granule: Expr | None = None
+    registers: tuple[tuple[str, Expr], ...] = ()
 
 
 @dataclass(frozen=True)
 class Stage:
     name: str
-    kind: Fifo | Ps | Delay
-    index: int | None = None
+    kind: Fifo | Ps | Delay | Step
+    size: int | None = None
     span: Span | None = None
 
 
@@ -289,6 +510,16 @@ Arrival: TypeAlias = Poisson | Renewal | Closed | Batch | NoArrivals
 
 
 @dataclass(frozen=True)
+class Trace:
+    """A corpus of n sessions: session k has rows `starts[k] .. starts[k + 1] - 1` of (new, out, think,
+    forced); `starts` has n + 1 entries."""
+
+    ordered: bool
+    starts: tuple[int, ...]
+    rows: tuple[tuple[float, float, float, float], ...]
+
+
+@dataclass(frozen=True)
 class ObserveDecl:
     """One row of the observe table; `test` when every value is a test (comparison, &&, ||, !)."""
 
@@ -297,11 +528,35 @@ class ObserveDecl:
 
 
 @dataclass(frozen=True)
+class Gauge:
+    name: str
+    value: Expr
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim at the end of the run ("at_end"), or of iterations of `stage` ("every_iteration", "some_iteration").
+
+    `given` is read for each session after its init.
+    """
+
+    name: str
+    value: Expr
+    given: Expr | None = None
+    span: Span | None = None
+    kind: str = "at_end"
+    stage: Ref | None = None
+
+
+@dataclass(frozen=True)
 class Program:
     """A whole program.
 
-    `attributes` are the names the program assigns, in order of appearance. `observes` are in the
-    order in which their statements stand in the text. `source` and `file` serve diagnostics only.
+    `attributes` are the names the program assigns, in order of appearance (with a trace also its
+    columns). `observes` are in the order in which their statements stand in the text. `share` is
+    how flows over several ps stages get their rates: "maxmin", "bottleneck" or "". `source` and
+    `file` serve diagnostics only.
     """
 
     inputs: tuple[InputDecl, ...]
@@ -314,6 +569,10 @@ class Program:
     session: tuple[Stmt, ...]
     server: tuple[Stmt, ...]
     observes: tuple[ObserveDecl, ...]
+    gauges: tuple[Gauge, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    share: str = ""
+    trace: Trace | None = None
     file: str = "<program>"
     source: str = field(default="", repr=False)
     version: int = IR_VERSION
@@ -324,10 +583,11 @@ Node: TypeAlias = Any
 _NODES: dict[str, type] = {
     cls.__name__: cls
     for cls in (
-        *(Const, Input, Attr, Now, Unary, Binary, Lazy, Cond, Draw, Read, Present),
-        *(Span, Set, Observe, Branch, Loop, While, Turn, End, Run, Hold, Drop),
-        *(InputDecl, Pool, Fifo, Ps, Delay, Stage, Poisson, Renewal, Closed, Batch, NoArrivals),
-        *(ObserveDecl, Program),
+        *(Const, Input, Attr, Now, Unary, Binary, Lazy, Cond, Draw, Ref, Read, Price, Context, Total),
+        *(Span, Set, Observe, Branch, Loop, While, Turn, End, Run, Flow, Choose, Part, Lease, Hold),
+        *(Grow, Load, Release, Drop, Fork, Join, InputDecl, Spill, Pool, Fifo, Ps, Delay, Stage),
+        *(Serve, Admit, ServeExclusive, StepBranch, StepLet, StepSet, Step),
+        *(Poisson, Renewal, Closed, Batch, NoArrivals, Trace, ObserveDecl, Gauge, Claim, Program),
     )
 }
 

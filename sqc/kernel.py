@@ -7,42 +7,40 @@ so that its result depends on none of them.
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sqc_runtime.core import DONE, OVERFLOWS
-from sqc_runtime.lanes import lockstep_lanes, native_lanes
-from sqc_runtime.native import took_effect
-from sqc_runtime.statistics import SAMPLE_CELLS
+from sqc_runtime.machine import Results
+from sqc_runtime.statistics import CHANGE_CELLS, SAMPLE_CELLS
 
-from . import ir, stored
+from . import ir
+from .build import NativeBuild, PortableBuild
 from .codegen.errors import ERRORS, error_of
 
 if TYPE_CHECKING:
-    from .codegen.lane import LaneProgram
+    import jax
 
 RUNTIME_CODES: Mapping[str, str] = dict(ERRORS)
 """Codes of run-time errors and what they mean."""
 
-FORMS = ("jaxpr", "stablehlo", "hlo")
-CHUNK = 16
-"""Lanes of one native call. A call with fewer is padded with lanes that end at once."""
+NATIVE_FORMS, PORTABLE_FORMS = ("llvm", "assembly"), ("jaxpr", "stablehlo", "hlo")
+FORMS = (*PORTABLE_FORMS, *NATIVE_FORMS)
+CHUNK = {"native": 16, "portable": 4096}
+"""Lanes of one call, at most."""
 _GROWTH = 4
 _MOST = 1 << 24
-_IDLE_HORIZON = -1.0
 
 
 @dataclass(frozen=True)
@@ -75,11 +73,20 @@ class Samples:
 
 
 @dataclass(frozen=True)
+class Changes:
+    """The change points of a gauge over the whole run: its value from each time on."""
+
+    time: NDArray[np.float64]
+    value: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
 class RunResult:
     """One run with its samples; `failure` is set when a run-time rule was broken."""
 
     metrics: dict[str, float]
     samples: dict[str, Samples]
+    gauges: dict[str, Changes]
     failure: Failure | None
     mode: str
 
@@ -97,87 +104,12 @@ class KernelError(ValueError):
     """A kernel cannot be built or called so; one line says why."""
 
 
-class _Build:
-    """One kernel with fixed capacities, for calls of a fixed number of lanes: compiled, or read from a file.
-
-    What only compiling needs is made when it is first asked for, so a kernel from a file has none of it.
-    """
-
-    def __init__(self, program: ir.Program, capacities: Mapping[str, int], mode: str, lanes: int):
-        started = time.perf_counter()
-        self._program, self._capacities, self._mode = program, capacities, mode
-        self.lanes = lanes
-        place = stored.place(_kept_in, program, capacities, mode, lanes) if _kept_in else None
-        kept = stored.load(place) if place else None
-        self.from_cache = kept is not None
-        self.execute: Callable[[tuple[NDArray[Any], ...]], dict[str, jax.Array]] = kept or self.compiled
-        self.about = kept.about if kept else self._about()
-        self.hlo: Callable[[], str | None] = (kept or self.compiled).as_text
-        if place and not kept:
-            stored.save(place, self.about, self.compiled)
-        self.seconds = time.perf_counter() - started
-
-    def _about(self) -> stored.About:
-        rows = self.lane_program.rows if self._capacities["samples"] else {}
-        return stored.About(
-            metrics=tuple(self.lane_program.metric_names),
-            results=tuple(sorted(self.compiled.out_info)),
-            statements=tuple(self.lane_program.statements),
-            rows={name: row.base for name, row in rows.items()},
-        )
-
-    @cached_property
-    def lane_program(self) -> LaneProgram:
-        from .codegen.lane import LaneProgram  # here: a kernel from a file does without code generation
-
-        return LaneProgram(self._program, self._capacities, self._mode)
-
-    @cached_property
-    def call(self) -> Callable[[tuple[jax.Array, ...]], dict[str, Any]]:
-        """All lanes of a call, as a function that JAX can trace."""
-        make = native_lanes if self._mode == "native" else lockstep_lanes
-        return make(self.lane_program.layout, self._simulate)
-
-    @cached_property
-    def traced(self) -> jax.stages.Traced:
-        dtypes = (np.uint64, *[np.float64] * (4 + len(self._program.inputs)))
-        with jax.enable_x64(True):
-            columns = tuple(np.zeros(self.lanes, dtype) for dtype in dtypes)
-            # An executable from a file takes all arguments, used or not.
-            return jax.jit(self.call, keep_unused=True).trace(columns)
-
-    @cached_property
-    def lowered(self) -> jax.stages.Lowered:
-        with jax.enable_x64(True):
-            lowered: jax.stages.Lowered = self.traced.lower()
-            return lowered
-
-    @cached_property
-    def compiled(self) -> jax.stages.Compiled:
-        with jax.enable_x64(True):
-            return self.lowered.compile()
-
-    def _simulate(self, memory: Any, seed: Any, horizon: Any, warmup: Any, limit: Any, nz: Any, *inputs: Any) -> Any:
-        return self.lane_program.simulate(memory, seed, horizon, warmup, limit, inputs, nz)
-
-    def run(self, arguments: tuple[NDArray[Any], ...]) -> dict[str, NDArray[Any]]:
-        """Run up to `lanes` lanes (one array per argument)."""
-        count = len(arguments[0])
-        fill = self.lanes - count
-        if fill:
-            arguments = tuple(np.concatenate([a, np.repeat(a[:1], fill)]) for a in arguments)
-            arguments[1][count:] = _IDLE_HORIZON
-        with jax.enable_x64(True):
-            out = self.execute(arguments)
-            return {name: np.asarray(value)[:count] for name, value in out.items()}
-
-
 class Kernel:
     """A program as a function of seeds, times and inputs.
 
     `samples`: keep every sample (for single runs) instead of histograms. `capacities`: starting
     sizes ("sessions", "entries", "stale", "samples"). `mode`: "native" (CPU, one lane after the
-    other in machine code), "portable" (lanes in lockstep, any backend), or None for the best here.
+    other in machine code), "portable" (lanes in lockstep, any backend of JAX), or None for the best here.
     """
 
     def __init__(
@@ -191,16 +123,18 @@ class Kernel:
         if mode not in (None, "native", "portable"):
             raise KernelError(f"mode is `native` or `portable`, not {mode!r}")
         self.program = program
-        self.mode = mode or ("native" if jax.default_backend() == "cpu" else "portable")
+        self.mode = mode or _best_mode()
         self.inputs: dict[str, float] = {decl.name: decl.default for decl in program.inputs}
         self._samples = samples
         self._capacities = self._initial(capacities or {})
-        self._lanes = 1 if samples else CHUNK
-        self._builds: dict[tuple[tuple[str, int], ...], _Build] = {}
+        self._lanes = 1 if samples else CHUNK[self.mode]
+        self._builds: dict[tuple[str, tuple[tuple[str, int], ...]], NativeBuild | PortableBuild] = {}
         self._lock = threading.Lock()
 
     def _initial(self, given: Mapping[str, int]) -> dict[str, int]:
         sizes = {"sessions": 64, "entries": 128, "stale": 256, "samples": 1 << 16 if self._samples else 0}
+        if any(isinstance(node, ir.Total) and node.kind == "prefix_total" for node in ir.walk(self.program.claims)):
+            sizes["values"] = 1 << 12
         arrival = self.program.arrival
         if isinstance(arrival, ir.Closed | ir.Batch) and isinstance(arrival.n, ir.Const):
             sizes["sessions"] = max(8, min(int(arrival.n.value) + 1, _MOST))
@@ -215,15 +149,14 @@ class Kernel:
         return sizes
 
     # -- what it is
-    def _build(self, sizes: Mapping[str, int] | None = None) -> _Build:
-        sizes = dict(sizes or self._capacities)
-        key = tuple(sorted(sizes.items()))
+    def _build(self, sizes: Mapping[str, int] | None = None, mode: str = "") -> NativeBuild | PortableBuild:
+        sizes, mode = dict(sizes or self._capacities), mode or self.mode
+        key = mode, tuple(sorted(sizes.items()))
         with self._lock:
             if key not in self._builds:
-                try:
-                    self._builds[key] = _Build(self.program, sizes, self.mode, self._lanes)
-                except NotImplementedError as construct:
-                    raise KernelError(f"{construct} is not executed yet") from None
+                native = mode == "native"
+                made = NativeBuild(self.program, sizes, _kept_in) if native else PortableBuild(self.program, sizes)
+                self._builds[key] = made
             return self._builds[key]
 
     @property
@@ -247,20 +180,11 @@ class Kernel:
         return self._build().from_cache
 
     def emit(self, form: str) -> str:
-        """The compiled program as text: its jaxpr, StableHLO, or optimised HLO."""
-        build = self._build()
-        match form:
-            case "jaxpr":
-                return str(build.traced.jaxpr)
-            case "stablehlo":
-                return str(build.lowered.as_text())
-            case "hlo":
-                return str(build.hlo())
-        raise KernelError(f"no form {form!r}; there are {', '.join(FORMS)}")
-
-    def is_native(self) -> bool:
-        """Whether the compiled text shows that the native call took effect."""
-        return took_effect(self.emit("hlo"))
+        """The program as text: the native path's optimised "llvm" or "assembly", the portable path's
+        "jaxpr", "stablehlo" or optimised "hlo"."""
+        if form not in FORMS:
+            raise KernelError(f"no form {form!r}; there are {', '.join(FORMS)}")
+        return self._build(mode="native" if form in NATIVE_FORMS else "portable").text(form)
 
     # -- calls
     def __call__(
@@ -275,26 +199,61 @@ class Kernel:
         """Every metric for every lane: a dict of float64 arrays [lanes], NaN where a lane failed.
 
         Each argument is a scalar or has one entry per lane (time in clock units, `arrivals` a number of
-        sessions). Under a JAX trace this is a pure function with the present capacities (a lane that
-        overflows one gives NaN); called with values it grows them and runs such lanes again.
+        sessions). Under a JAX trace this is a pure function; `jax.vmap` over it makes more lanes. On the
+        portable path it then has the present capacities: a lane that overflows one gives NaN.
         """
         values = self._inputs(inputs)
         columns = [seeds, horizon, warmup, arrivals, *values]
-        if any(isinstance(value, jax.core.Tracer) for value in columns):
+        if any(_is_traced(value) for value in columns):
             return self._traced(columns)
         batch = self.lanes(seeds, horizon=horizon, warmup=warmup, arrivals=arrivals, inputs=dict(inputs))
         return dict(batch.metrics)
 
     def _traced(self, columns: list[Any]) -> dict[str, Any]:
-        build = self._build()
+        import jax
+        import jax.numpy as jnp
+
+        names = self.metrics
         with jax.enable_x64(True):
             seeds = jnp.atleast_1d(jnp.asarray(columns[0]).astype(np.uint64))
             rest = [jnp.broadcast_to(jnp.asarray(c).astype(np.float64), seeds.shape) for c in columns[1:]]
-            minus_zero = rest[0] * 0.0 * -1.0
-            out = _batched(build.call)(seeds, *rest[:3], minus_zero, *rest[3:])
-            good = (out["status"] == DONE) & (out["error"] == 0)
-            table = jnp.where(good[:, None], out["metrics"], jnp.nan)
-            return {name: table[:, i] for i, name in enumerate(build.about.metrics)}
+            table = (self._native_table if self.mode == "native" else self._portable_table)(seeds, *rest)
+            return {name: table[..., i] for i, name in enumerate(names)}
+
+    def _native_table(self, *columns: jax.Array) -> jax.Array:
+        """Metrics [..., metrics] of columns [...]; a mapped axis is more lanes.
+
+        Values travel as pairs of 32-bit words: where the caller has x64 off, JAX would round them.
+        """
+        import jax
+        from jax import lax
+
+        names = self.metrics
+
+        def host(*words: Any) -> NDArray[np.uint32]:
+            first, *rest = (np.ascontiguousarray(w) for w in words)
+            seeds, times = first.view(np.uint64)[..., 0], [w.view(np.float64)[..., 0].reshape(-1) for w in rest]
+            horizon, warmup, arrivals, *inputs = times
+            given = dict(zip(self.inputs, inputs, strict=True))
+            batch = self.lanes(seeds.reshape(-1), horizon=horizon, warmup=warmup, arrivals=arrivals, inputs=given)
+            table = np.stack([batch.metrics[name] for name in names], axis=-1)
+            return table.view(np.uint32).reshape(*seeds.shape, len(names), 2)
+
+        shape: Any = jax.ShapeDtypeStruct(  # type: ignore[no-untyped-call]
+            (*columns[0].shape, len(names), 2), np.uint32
+        )
+        words = [lax.bitcast_convert_type(column, np.uint32) for column in columns]
+        table: jax.Array = jax.pure_callback(host, shape, *words, vmap_method="broadcast_all")
+        return lax.bitcast_convert_type(table, np.float64)
+
+    def _portable_table(self, *columns: jax.Array) -> jax.Array:
+        import jax.numpy as jnp
+
+        build = self._build()
+        assert isinstance(build, PortableBuild)
+        out = _batched(build.call)(*columns)
+        good = (out["status"] == DONE) & (out["error"] == 0)
+        return jnp.where(good[:, None], out["metrics"], jnp.nan)
 
     def lanes(
         self,
@@ -310,8 +269,8 @@ class Kernel:
     ) -> LaneBatch:
         """Run lanes on all cores. `chunk`: lanes per call (at most the compiled number); `progress`
         is called with the number of lanes done. Raises `Interrupted` on Ctrl-C."""
-        arguments = self._arguments(seeds, horizon, warmup, arrivals, inputs or {})
-        total = len(arguments[0])
+        column, rows = self._arguments(seeds, horizon, warmup, arrivals, inputs or {})
+        total = len(column)
         names = self.metrics
         table = np.full((total, len(names)), np.nan)
         failures: dict[int, Failure] = {}
@@ -325,7 +284,7 @@ class Kernel:
         try:
             while len(todo):
                 build, overflowed, full = self._build(sizes), [], set[int]()
-                for lanes, out in self._calls(build, arguments, todo, step, threads):
+                for lanes, out in self._calls(partial(_run, build, column, rows), todo, step, threads):
                     again = self._collect(build, lanes, out, table, failures, full)
                     overflowed.append(again)
                     done[np.setdiff1d(lanes, again)] = True
@@ -340,15 +299,11 @@ class Kernel:
         return batch()
 
     def _calls(
-        self, build: _Build, arguments: tuple[NDArray[Any], ...], todo: NDArray[Any], step: int, threads: int | None
-    ) -> Iterator[tuple[NDArray[Any], dict[str, NDArray[Any]]]]:
+        self, work: Callable[[NDArray[Any]], Results], todo: NDArray[Any], step: int, threads: int | None
+    ) -> Iterator[tuple[NDArray[Any], Results]]:
         """Chunks of lanes over threads, in the order in which they finish."""
         pieces = [todo[i : i + step] for i in range(0, len(todo), step)]
-        workers = min(threads or _cores(), len(pieces))
-
-        def work(lanes: NDArray[Any]) -> dict[str, NDArray[Any]]:
-            return build.run(tuple(a[lanes] for a in arguments))
-
+        workers = min(threads or _cores(), len(pieces)) if self.mode == "native" else 1
         if workers <= 1:
             for lanes in pieces:
                 yield lanes, work(lanes)
@@ -356,7 +311,7 @@ class Kernel:
         pool = ThreadPoolExecutor(workers)
         try:
             queue = iter(pieces)
-            running: dict[Future[dict[str, NDArray[Any]]], NDArray[Any]] = {}
+            running: dict[Future[Results], NDArray[Any]] = {}
             for lanes in queue:
                 running[pool.submit(work, lanes)] = lanes
                 if len(running) >= 2 * workers:
@@ -368,30 +323,30 @@ class Kernel:
 
     def _collect(
         self,
-        build: _Build,
+        build: NativeBuild | PortableBuild,
         lanes: NDArray[Any],
-        out: dict[str, NDArray[Any]],
+        out: Results,
         table: NDArray[np.float64],
         failures: dict[int, Failure],
         full: set[int],
     ) -> NDArray[Any]:
         """Enter the results of a call; returns the lanes that must run again, notes in `full` what overflowed."""
-        status = out["status"]
+        status = out.status
         over = np.isin(status, list(OVERFLOWS))
         full |= {int(s) for s in status[over]}
-        for k in np.flatnonzero(~over & (out["error"] != 0)):
+        for k in np.flatnonzero(~over & (out.error != 0)):
             failures[int(lanes[k])] = self._failure(build, out, int(k))
-        good = ~over & (out["error"] == 0)
-        table[lanes[good]] = out["metrics"][good]
+        good = ~over & (out.error == 0)
+        table[lanes[good]] = out.metrics[good]
         again: NDArray[Any] = lanes[over]
         return again
 
-    def _failure(self, build: _Build, out: dict[str, NDArray[Any]], k: int) -> Failure:
-        packed = int(out["error"][k])
+    def _failure(self, build: NativeBuild | PortableBuild, out: Results, k: int) -> Failure:
+        packed = int(out.error[k])
         known = error_of(packed & 0xFF)
         assert known is not None
         span = build.about.statements[packed >> 8]
-        return Failure(*known, float(out["time"][k]), int(out["session"][k]), span)
+        return Failure(*known, float(out.time[k]), int(out.session[k]), span)
 
     def _grown(self, sizes: Mapping[str, int], full: set[int]) -> dict[str, int]:
         grown = dict(sizes)
@@ -418,20 +373,21 @@ class Kernel:
         """One run with every sample kept (a kernel made with `samples=True`)."""
         if not self._samples:
             raise KernelError("this kernel keeps no samples: make it with samples=True")
-        arguments = self._arguments([seed], horizon, warmup, arrivals, inputs or {})
+        column, rows = self._arguments([seed], horizon, warmup, arrivals, inputs or {})
         while True:
             build = self._build()
-            out = build.run(arguments)
-            status = int(out["status"][0])
+            out = build.run(column, rows)
+            status = int(out.status[0])
             if status not in OVERFLOWS:
                 break
             self._capacities = self._grown(self._capacities, {status})
-        failure = self._failure(build, out, 0) if out["error"][0] else None
-        metrics = dict(zip(build.about.metrics, (float(v) for v in out["metrics"][0]), strict=True))
+        failure = self._failure(build, out, 0) if out.error[0] else None
+        metrics = dict(zip(build.about.metrics, (float(v) for v in out.metrics[0]), strict=True))
         samples = {
-            name: _samples(out["x"][0], base, int(metrics[f"{name}.count"])) for name, base in build.about.rows.items()
+            name: _samples(out.samples, base, int(metrics[f"{name}.count"])) for name, base in build.about.rows.items()
         }
-        return RunResult(metrics, samples, failure, self.mode)
+        gauges = {name: _changes(out.samples, base) for name, base in build.about.gauges.items()}
+        return RunResult(metrics, samples, gauges, failure, self.mode)
 
     # -- arguments
     def _inputs(self, given: Mapping[str, Any]) -> list[Any]:
@@ -442,8 +398,8 @@ class Kernel:
 
     def _arguments(
         self, seeds: ArrayLike, horizon: ArrayLike, warmup: ArrayLike, arrivals: ArrayLike, inputs: Mapping[str, Any]
-    ) -> tuple[NDArray[Any], ...]:
-        """Columns of equal length, checked."""
+    ) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+        """Seeds [lanes]; horizon, warm-up, arrival limit and inputs [columns, lanes]: checked."""
         columns: list[NDArray[Any]] = [np.atleast_1d(np.asarray(seeds, dtype=np.uint64))]
         for value in (horizon, warmup, arrivals, *self._inputs(inputs)):
             columns.append(np.atleast_1d(np.asarray(value, dtype=np.float64)))
@@ -460,16 +416,46 @@ class Kernel:
             raise KernelError("an arrival limit goes with poisson or renewal arrivals only")
         if not (limit > 0).all():
             raise KernelError("the arrival limit must be positive")
-        minus_zero = np.full(len(end), -0.0)
-        return (*columns[:4], minus_zero, *columns[4:])
+        return columns[0], np.stack(columns[1:])
 
 
-def _batched(call: Callable[[tuple[jax.Array, ...]], dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-    """`call` with a rule for `jax.vmap`: a mapped axis becomes more lanes, one after the other."""
+def _run(
+    build: NativeBuild | PortableBuild, seeds: NDArray[np.uint64], columns: NDArray[np.float64], lanes: NDArray[Any]
+) -> Results:
+    return build.run(seeds[lanes], columns[:, lanes])
+
+
+def _is_traced(value: Any) -> bool:
+    """Whether a value is known only when a JAX program runs (nobody traces who has not loaded JAX)."""
+    module = type(value).__module__
+    if not module.startswith("jax"):
+        return False
+    import jax
+
+    return isinstance(value, jax.core.Tracer)
+
+
+def _best_mode() -> str:
+    """Machine code on a CPU; lockstep where JAX has an accelerator (JAX is loaded only to ask it)."""
+    if not any(importlib.util.find_spec(name) for name in _ACCELERATORS):
+        return "native"
+    import jax
+
+    return "native" if jax.default_backend() == "cpu" else "portable"
+
+
+_ACCELERATORS = ("jax_plugins", "jax_cuda12_plugin", "jax_cuda13_plugin", "jax_rocm7_plugin", "libtpu")
+"""Packages without one of which JAX has no accelerator."""
+
+
+def _batched(call: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """`call` with a rule for `jax.vmap`: a mapped axis becomes more lanes."""
+    import jax
+    import jax.numpy as jnp
 
     @jax.custom_batching.custom_vmap
     def lanes(*columns: jax.Array) -> dict[str, Any]:
-        return call(columns)
+        return call(*columns)
 
     @lanes.def_vmap
     def rule(size: int, mapped: Any, *columns: jax.Array) -> tuple[dict[str, Any], dict[str, bool]]:
@@ -480,7 +466,7 @@ def _batched(call: Callable[[tuple[jax.Array, ...]], dict[str, Any]]) -> Callabl
     return lanes
 
 
-def _finished(running: dict[Future[Any], NDArray[Any]]) -> Iterator[tuple[NDArray[Any], dict[str, NDArray[Any]]]]:
+def _finished(running: dict[Future[Results], NDArray[Any]]) -> Iterator[tuple[NDArray[Any], Results]]:
     ready, _ = wait(running, return_when=FIRST_COMPLETED)
     for future in ready:
         yield running.pop(future), future.result()
@@ -489,6 +475,12 @@ def _finished(running: dict[Future[Any], NDArray[Any]]) -> Iterator[tuple[NDArra
 def _samples(bank: NDArray[np.float64], base: int, count: int) -> Samples:
     kept = bank[base : base + count * SAMPLE_CELLS].reshape(count, SAMPLE_CELLS)
     return Samples(kept[:, 0].copy(), kept[:, 1].astype(np.int64), kept[:, 2].copy(), kept[:, 3].copy())
+
+
+def _changes(bank: NDArray[np.float64], base: int) -> Changes:
+    count = int(bank[base])
+    kept = bank[base + 1 : base + 1 + count * CHANGE_CELLS].reshape(count, CHANGE_CELLS)
+    return Changes(kept[:, 0].copy(), kept[:, 1].copy())
 
 
 def _cores() -> int:

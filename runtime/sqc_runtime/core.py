@@ -6,24 +6,27 @@ lane has no counter that wraps.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import accumulate
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from .memory import Layout, Memory
 from .ops import where
+from .ring import Ring, member
 
 INF = np.inf
 ONE = np.uint32(1)
 
 RUNNING, DONE = 0, 1
-OVERFLOW_SESSIONS, OVERFLOW_ENTRIES, OVERFLOW_STALE, OVERFLOW_SAMPLES = 2, 3, 4, 5
+OVERFLOW_SESSIONS, OVERFLOW_ENTRIES, OVERFLOW_STALE, OVERFLOW_SAMPLES, OVERFLOW_VALUES = 2, 3, 4, 5, 6
 OVERFLOWS = {
     OVERFLOW_SESSIONS: "sessions",
     OVERFLOW_ENTRIES: "entries",
     OVERFLOW_STALE: "stale",
     OVERFLOW_SAMPLES: "samples",
+    OVERFLOW_VALUES: "values",
 }
 FIRST_ERROR = 16
 """Statuses from here on are run-time errors; their meaning is the compiler's."""
@@ -37,46 +40,53 @@ class Signals:
 
     All signals stand side by side, so a few vector instructions carry every integral to the next
     instant; intermediate states within an instant have no weight. Of the first `counts` signals
-    (numbers present), the time with at least one is integrated as well.
+    (numbers present), the time with at least one is integrated as well. Each signal has as many
+    neighbouring members as the resource it belongs to.
     """
 
-    def __init__(self, counts: list[str], others: list[str], layout: Layout):
-        names = [*counts, *others]
-        self._index = {name: i for i, name in enumerate(names)}
-        self._busy = {name: i for i, name in enumerate(counts)}
-        self._width = -(-len(names) // 4) * 4
-        self._busy_width = -(-len(counts) // 4) * 4
-        self._values = layout.size["f"]
-        for i in range(self._width):
-            layout.f(f"signal.{names[i] if i < len(names) else i}")
+    def __init__(self, counts: Mapping[str, int], others: Mapping[str, int], layout: Layout):
+        sizes = {**counts, **others}
+        first = accumulate(sizes.values(), initial=0)
+        self._index = dict(zip(sizes, first, strict=False))
+        self._width = _whole_vectors(sum(sizes.values()))
+        self._busy_width = _whole_vectors(sum(counts.values()))
+        self._values = layout.f("signal.values", self._width)
         self._areas = layout.f("signal.areas", self._width + self._busy_width)
 
-    def at(self, name: str) -> int:
+    def at(self, name: str, i: Any = 0) -> Any:
         """The address of a signal's present value."""
-        return self._values + self._index[name]
+        return member(self._values + self._index[name], i)
 
     def advance(self, m: Memory, dt: Any) -> None:
-        def areas() -> tuple[Any]:
-            values = m.load_n("f", self._values, self._width)
-            step = jnp.expand_dims(jnp.asarray(dt), -1)
-            gained = values * step
-            if self._busy_width:
-                busy = jnp.where(values[..., : self._busy_width] > 0, step, 0.0)
-                gained = jnp.concatenate([gained, busy], axis=-1)
-            return (m.load_n("f", self._areas, self._width + self._busy_width) + gained,)
-
-        (after,) = m.reading(areas)
-        m.store_n("f", self._areas, after)
+        step = m.spread(dt, _VECTOR)
+        nothing = m.spread(m.full(0.0, np.float64), _VECTOR)
+        for start in range(0, self._width, _VECTOR):
+            values = m.load_n("f", self._values + start, _VECTOR)
+            at = self._areas + start
+            m.store_n("f", at, m.load_n("f", at, _VECTOR) + values * step)
+            if start < self._busy_width:
+                at += self._width
+                m.store_n("f", at, m.load_n("f", at, _VECTOR) + where(values > 0, step, nothing))
 
     def reset(self, m: Memory) -> None:
-        m.store_n("f", self._areas, jnp.zeros(self._width + self._busy_width))
+        nothing = m.spread(m.full(0.0, np.float64), _VECTOR)
+        for start in range(0, self._width + self._busy_width, _VECTOR):
+            m.store_n("f", self._areas + start, nothing)
 
-    def area(self, m: Memory, name: str) -> Any:
-        return m.f(self._areas + self._index[name])
+    def area(self, m: Memory, name: str, i: int = 0) -> Any:
+        return m.f(self._areas + self._index[name] + i)
 
-    def busy(self, m: Memory, name: str) -> Any:
+    def busy(self, m: Memory, name: str, i: int = 0) -> Any:
         """Time with at least one present."""
-        return m.f(self._areas + self._width + self._busy[name])
+        return m.f(self._areas + self._width + self._index[name] + i)
+
+
+_VECTOR = 4
+"""Signals that one vector instruction carries on."""
+
+
+def _whole_vectors(count: int) -> int:
+    return -(-count // _VECTOR) * _VECTOR
 
 
 class Core:
@@ -88,21 +98,19 @@ class Core:
         self.guard_instants = guard_instants
         f, u = layout.f, layout.u
         self.now, self.seq, self.horizon, self.warmup = f("now"), f("seq"), f("horizon"), f("warmup")
-        self.limit, self.warm, self.nz = f("arrival.limit"), f("warm"), f("nz")
+        self.limit, self.warm = f("arrival.limit"), f("warm")
         self.warmup_due = f("warmup.due")
         self.events, self.arrivals, self.ended, self.turns = f("events"), f("arrivals"), f("ended"), f("turns")
         self.live = f("live")
-        # Registers that every step reads stand side by side.
-        self._step_first = layout.size["u"]
         self.status, self.error, self.current, self.actor = u("status"), u("error"), u("current"), u("actor")
-        self.ready_head, self.ready_tail = u("ready.head"), u("ready.tail")
         self.births, self.dirty, self.serve_now = u("births"), u("serve.dirty"), u("serve.now")
         self.init_due, self.schedule_due, self.arrival_at = u("init.due"), u("arrival.due"), u("arrival.at")
         self.steps = u("instant.steps")
-        self._step_count = layout.size["u"] - self._step_first
-        self._ring = 1 << (slots + 1).bit_length()
-        self._ready = u("ready.ring", self._ring)
-        self._free, self._free_top, self._fresh = u("slots.free", slots + 1), u("slots.free_top"), u("slots.fresh")
+        self.ready_queue = Ring(layout, "ready", slots)
+        self._free, self._free_top = u("slots.free", slots + 1), u("slots.free_top")
+        self.fresh = u("slots.fresh")
+        """The highest slot that was ever used."""
+        self.scratch, self.scratch_f = u("scratch"), f("scratch.f")
         self.pc = layout.field("u", "pc")
         self.turn_count = layout.field("u", "turns")
         self.serial, self.turn_no = layout.field("f", "serial"), layout.field("f", "turn_no")
@@ -115,19 +123,19 @@ class Core:
     # -- slots
     def sf(self, slot: Any, field: int) -> Any:
         """The address of a float field of a slot."""
-        return self.layout.slot("f", slot) + np.uint32(field)
+        return self.layout.slot("f", slot, field)
 
     def su(self, slot: Any, field: int) -> Any:
-        return self.layout.slot("u", slot) + np.uint32(field)
+        return self.layout.slot("u", slot, field)
 
     def allocate(self, m: Memory) -> Any:
         """A free slot (0 and an overflow status when there is none)."""
-        top, fresh = m.u(self._free_top), m.u(self._fresh)
+        top, fresh = m.u(self._free_top), m.u(self.fresh)
         reuse = top > 0
         slot = where(reuse, m.u(self._free + top), fresh + ONE)
         over = ~reuse & (fresh >= self.slots)
         m.setu(self._free_top, top - reuse.astype(np.uint32))
-        m.setu(self._fresh, fresh + (~reuse & ~over).astype(np.uint32))
+        m.setu(self.fresh, fresh + (~reuse & ~over).astype(np.uint32))
         self.stop(m, over, OVERFLOW_SESSIONS)
         return where(over, np.uint32(0), slot)
 
@@ -151,20 +159,18 @@ class Core:
         one that acted last.
         """
         packed = np.uint32(statement << 8 | FIRST_ERROR + error)
-        m.update("u", self.error, lambda old: where(test & (old == 0), packed, old))
+
+        def note() -> None:
+            m.update("u", self.error, lambda old: where(old == 0, packed, old))
+
+        m.when(test, note)
 
     def running(self, m: Memory) -> Any:
         return (m.u(self.status) | m.u(self.error)) == RUNNING
 
     # -- ready queue
     def push_ready(self, m: Memory, slot: Any) -> None:
-        tail = m.u(self.ready_tail)
-        m.setu(self._ready + (tail & np.uint32(self._ring - 1)), slot)
-        m.setu(self.ready_tail, tail + ONE)
-
-    def begin_step(self, m: Memory) -> None:
-        """Load what every step reads."""
-        m.preload("u", self._step_first, self._step_count)
+        self.ready_queue.push(m, slot)
 
     def guard(self, m: Memory) -> None:
         """Bound how often a session becomes ready at one instant.
@@ -187,22 +193,13 @@ class Core:
         m.when((steps > READY_LIMIT) & (m.u(self.current) != 0), count_current)
 
     def ready(self, m: Memory) -> Any:
-        return m.u(self.ready_head) != m.u(self.ready_tail)
+        return self.ready_queue.any(m)
 
     def pop_ready(self, m: Memory, test: Any) -> None:
         """Make the next ready session current, if `test` and there is one."""
-        head, current = m.u(self.ready_head), m.u(self.current)
-        test = test & (head != m.u(self.ready_tail))
-        first = m.u(np.uint32(self._ready) + (head & np.uint32(self._ring - 1)))
-        m.setu(self.ready_head, head + test.astype(np.uint32))
-        m.setu(self.current, where(test, first, current))
+        m.when(test & self.ready(m), lambda: m.setu(self.current, self.ready_queue.pop(m)))
 
     # -- arithmetic and time
-    def mul(self, m: Memory, x: Any, y: Any) -> Any:
-        """`x * y`, rounded once. XLA contracts a product that feeds a sum; adding a run-time -0.0
-        leaves the value as it is and takes that freedom away."""
-        return x * y + m.f(self.nz)
-
     def next_seq(self, m: Memory) -> Any:
         return m.addf(self.seq, 1.0)
 

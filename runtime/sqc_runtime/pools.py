@@ -1,216 +1,242 @@
-"""A memory pool: units allocated to holds, a prefix cache in release order, a queue.
+"""A memory pool, or an array of them: units allocated to holds, a queue, growers, a prefix cache.
 
-Cache entries have numbers of their own (1-based; 0 is both "no entry" and the sentinel of the
-list), because a prefix may outlive its session. They form a doubly linked list in the order of
-their releases, so the least recently used one is the head and no operation scans.
+The pool's own file knows amounts and orders; which session asks for what, and the keys of its
+policies, are the compiler's. `i` is the member of an array (0 for a single pool).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .core import ONE, OVERFLOW_ENTRIES, Core
+from .cache import Cache, precedes
+from .core import Core
 from .memory import Memory
-from .ops import where
+from .ops import ceil, floor, lesser, where
+from .ring import ONE, Ring, member
 
 TOLERANCE = 1e-9
-ZERO = np.uint32(0)
+SIGNALS = ("used", "cached", "queue", "holders")
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a program uses of a pool; what it does not use costs nothing."""
+
+    members: int = 1
+    blocks: bool = False
+    keyed: bool = False
+    """The queue is served by keys."""
+    grows: bool = False
+    promises: bool = False
+    """What holds have reserved and not allocated counts (`reserve held`)."""
+    removes: bool = False
+    """Sessions can leave the queue from its middle, or come back to its head."""
 
 
 class Pool:
-    """`caches`: whether any hold of the pool has a cache clause (else no entry ever exists)."""
+    def __init__(self, core: Core, name: str, traits: Traits, cache: Cache | None):
+        self.core, self.name, self.traits, self.cache = core, name, traits, cache
+        members, layout = traits.members, core.layout
+        self.members = members
 
-    def __init__(self, core: Core, name: str, entries: int, caches: bool):
-        self.core = core
-        self.name = name
-        self.caches = caches
-        self.entries = entries
-        layout = core.layout
-        f, u = layout.f, layout.u
-        self.cap = f(f"{name}.cap")
-        self._ring = 1 << (core.slots + 1).bit_length()
-        self._queue, self._head, self._tail = u(f"{name}.queue", self._ring), u(f"{name}.head"), u(f"{name}.tail")
-        self._wait, self._waits = f(f"{name}.wait"), f(f"{name}.waits")
-        self._admissions, self.rejected = f(f"{name}.admissions"), f(f"{name}.rejected")
-        self._evicted, self._evicted_units = f(f"{name}.evicted"), f(f"{name}.evicted_units")
+        def register(kind: str) -> int:
+            return layout.f(f"{name}.{kind}", members)
+
+        self._cap = register("cap")
+        self._block = register("block") if traits.blocks else None
+        self._promised = register("promised") if traits.promises else None
+        self._counters = {
+            kind: register(kind)
+            for kind in (
+                *("wait", "waits", "admissions", "rejected", "evicted_entries", "evicted_units"),
+                *("preemptions", "spills", "stuck"),
+            )
+        }
         self.joined = layout.shared_field("f", "hold.joined")
-        self.units = layout.shared_field("f", "hold.units")
-        if caches:
-            self.entry = layout.field("u", f"{name}.entry")
-            self._size = f(f"{name}.size", entries + 1)
-            self._next, self._prev = u(f"{name}.next", entries + 1), u(f"{name}.prev", entries + 1)
-            self._owner = u(f"{name}.owner", entries + 1)
-            self._free, self._free_top = u(f"{name}.free", entries + 1), u(f"{name}.free_top")
-            self._fresh = u(f"{name}.fresh")
+        if traits.keyed:
+            self._size = core.slots + 1
+            self._list, self._count = layout.u(f"{name}.list", self._size * members), layout.u(f"{name}.count", members)
+            self._orders, self._order = layout.f(f"{name}.orders"), layout.shared_field("f", "queue.order")
+        else:
+            self._ring = Ring(layout, name, core.slots, members)
+        self.growers = Ring(layout, f"{name}.growers", core.slots, members) if traits.grows else None
+        self.over_queue, self.over_need = register("over_cap_queue"), register("over_cap_need")
 
     @staticmethod
     def signal_names(name: str) -> list[str]:
-        return [f"{name}.used", f"{name}.cached", f"{name}.queue", f"{name}.holders"]
+        return [f"{name}.{kind}" for kind in SIGNALS]
 
-    def signal(self, kind: str) -> int:
-        return self.core.signals.at(f"{self.name}.{kind}")
+    def signal(self, kind: str, i: Any = 0) -> Any:
+        return self.core.signals.at(f"{self.name}.{kind}", i)
+
+    def cap(self, i: Any) -> Any:
+        """The address of the capacity."""
+        return member(self._cap, i)
+
+    def counter(self, kind: str, i: Any) -> Any:
+        return member(self._counters[kind], i)
+
+    def clear(self, m: Memory, cap: Any, block: Any) -> None:
+        """Set the registers that do not start at zero."""
+        for i in range(self.members):
+            m.setf(self.cap(i), cap)
+            m.setf(member(self.over_queue, i), np.nan)
+            m.setf(member(self.over_need, i), np.nan)
+            if self._block is not None:
+                m.setf(member(self._block, i), block)
+        if self.cache is not None:
+            self.cache.clear(m)
+
+    # -- amounts
+    def up(self, m: Memory, units: Any, i: Any) -> Any:
+        """Rounded up to whole blocks."""
+        if self._block is None:
+            return units
+        block = m.f(member(self._block, i))
+        return m.opaque(ceil(m.opaque(units / block)) * block)
+
+    def down(self, m: Memory, units: Any, i: Any) -> Any:
+        if self._block is None:
+            return units
+        block = m.f(member(self._block, i))
+        return m.opaque(floor(m.opaque(units / block)) * block)
+
+    def promised(self, m: Memory, i: Any) -> Any:
+        """Units that holds have reserved and not allocated."""
+        return m.full(0.0, np.float64) if self._promised is None else m.f(member(self._promised, i))
+
+    def promise(self, m: Memory, change: Any, i: Any) -> None:
+        if self._promised is not None:
+            m.addf(member(self._promised, i), change)
+
+    def fits(self, m: Memory, units: Any, i: Any) -> Any:
+        """Whether so many more units can be allocated; cached ones are no obstacle."""
+        taken = m.f(self.signal("used", i))
+        if self._promised is not None:
+            taken = taken + self.promised(m, i)
+        return taken + units <= m.f(self.cap(i)) + TOLERANCE
+
+    def lacks_room(self, m: Memory, units: Any, i: Any) -> Any:
+        """Whether an entry must be evicted before so many more units are allocated."""
+        assert self.cache is not None
+        full = m.f(self.signal("used", i)) + m.f(self.signal("cached", i)) + units > m.f(self.cap(i)) + TOLERANCE
+        return full & self.cache.is_entry(self.cache.first(m, i))
+
+    def evicted(self, m: Memory, units: Any, vanished: Any, i: Any) -> None:
+        m.addf(self.counter("evicted_units", i), units)
+        m.addf(self.counter("evicted_entries", i), where(vanished, 1.0, 0.0))
+
+    def tail_block(self, m: Memory, i: Any) -> Any:
+        """How much one eviction takes at most (None: the whole entry)."""
+        return None if self._block is None else m.f(member(self._block, i))
 
     # -- the queue
-    def join(self, m: Memory, slot: Any, units: Any) -> None:
-        """The session waits for `units`; it is admitted when the queue is served."""
-        tail = m.u(self._tail)
-        m.setu(self._queue + (tail & np.uint32(self._ring - 1)), slot)
-        m.setu(self._tail, tail + ONE)
+    def join(self, m: Memory, slot: Any, i: Any) -> None:
+        """The session waits; it is admitted when the queue is served."""
+        self._enter(m, slot, i)
+        if self.traits.keyed:
+            order = m.addf(self._orders, 1.0)
+            self._append(m, slot, order, i)
+        else:
+            self._ring.push(m, slot, i)
+
+    def join_first(self, m: Memory, slot: Any, i: Any) -> None:
+        """The session waits ahead of all others, keys or not."""
+        self._enter(m, slot, i)
+        if self.traits.keyed:
+            order = m.addf(self._orders, 1.0)
+            self._append(m, slot, -order, i)
+        else:
+            self._ring.push_front(m, slot, i)
+
+    def _enter(self, m: Memory, slot: Any, i: Any) -> None:
         m.setf(self.core.sf(slot, self.joined), m.f(self.core.now))
-        m.setf(self.core.sf(slot, self.units), units)
-        m.addf(self.signal("queue"), 1.0)
+        m.addf(self.signal("queue", i), 1.0)
 
-    def waiting(self, m: Memory) -> Any:
-        return m.u(self._head) != m.u(self._tail)
+    def _cell(self, k: Any, i: Any) -> Any:
+        first = member(self._list, i, self._size)
+        return k + (np.uint32(first) if isinstance(first, int) else first)
 
-    def serve(self, m: Memory, units_of: Callable[[Any], Any], admit: Callable[[Any], None]) -> None:
-        """Admit from the head while it fits (head-of-line blocking).
+    def _append(self, m: Memory, slot: Any, order: Any, i: Any) -> None:
+        count = m.u(member(self._count, i))
+        m.setu(self._cell(count, i), slot)
+        m.setu(member(self._count, i), count + ONE)
+        m.setf(self.core.sf(slot, self._order), order)
 
-        `units_of(slot)` is the head's demand now; `admit(slot)` does what belongs to the hold.
-        """
+    def waiting(self, m: Memory, i: Any) -> Any:
+        return m.u(member(self._count, i)) != 0 if self.traits.keyed else self._ring.any(m, i)
 
-        def head_fits() -> Any:
-            slot = m.u(self._queue + (m.u(self._head) & np.uint32(self._ring - 1)))
-            fits = m.f(self.signal("used")) + units_of(slot) <= m.f(self.cap) + TOLERANCE
-            return self.waiting(m) & fits
+    def first(self, m: Memory, i: Any, keys: Callable[[Any], Sequence[Any]]) -> Any:
+        """The session whose turn it is (of a queue that is not empty): the head, or the one with the
+        least keys, the one that joined first among equals; those put back to the head come before."""
+        if not self.traits.keyed:
+            return self._ring.first(m, i)
 
-        def admit_head() -> tuple[Any, ...]:
-            core = self.core
+        def rank(k: Any) -> tuple[Any, ...]:
+            slot = m.u(self._cell(k, i))
+            order = m.f(self.core.sf(slot, self._order))
+            return slot, lesser(order, 0.0), *keys(slot), order
 
-            def first() -> tuple[Any, ...]:
-                head = m.u(self._head)
-                slot = m.u(self._queue + (head & np.uint32(self._ring - 1)))
-                warm = m.f(core.warm)
-                return slot, head + ONE, warm, warm * (m.f(core.now) - m.f(core.sf(slot, self.joined)))
+        def compare(k: Any, best_slot: Any, *best: Any) -> tuple[Any, ...]:
+            slot, *found = rank(k)
+            before = precedes(m, found, best)
+            return (
+                k + ONE,
+                where(before, slot, best_slot),
+                *(where(before, a, b) for a, b in zip(found, best, strict=True)),
+            )
 
-            slot, head, warm, waited = m.reading(first)
-            m.setu(self._head, head)
-            m.addf(self.signal("queue"), -1.0)
-            m.addf(self._admissions, 1.0)
-            m.addf(self._waits, warm)
-            m.addf(self._wait, waited)
-            admit(slot)
-            return ()
+        count = m.u(member(self._count, i))
+        _, slot, *_ = m.loop(lambda k, *_: k < count, compare, (m.full(1, np.uint32), *rank(m.full(0, np.uint32))))
+        return slot
 
-        m.loop(head_fits, admit_head)
+    def leave_queue(self, m: Memory, slot: Any, i: Any) -> None:
+        """Take a session out of the queue: the first, or (of pools with `removes`) any."""
+        if self.traits.keyed:
+            last = m.u(member(self._count, i)) - ONE
+            (k,) = m.loop(lambda k: m.u(self._cell(k, i)) != slot, lambda k: (k + ONE,), (m.full(0, np.uint32),))
+            m.setu(self._cell(k, i), m.u(self._cell(last, i)))
+            m.setu(member(self._count, i), last)
+        elif self.traits.removes:
+            self._ring.remove(m, slot, i)
+        else:
+            self._ring.pop(m, i)
+        m.addf(self.signal("queue", i), -1.0)
 
-    # -- allocation
-    def take(self, m: Memory, units: Any) -> None:
-        """Make room by evicting, then allocate. The caller has tested that the units fit."""
-        if self.caches:
-            limit = m.f(self.cap) + TOLERANCE
+    def waited(self, m: Memory, slot: Any) -> Any:
+        """Time since the session joined the queue."""
+        return m.f(self.core.now) - m.f(self.core.sf(slot, self.joined))
 
-            def crowded() -> Any:
-                full = m.f(self.signal("used")) + m.f(self.signal("cached")) + units > limit
-                return full & (m.u(self._next) != 0)
+    def admitted(self, m: Memory, slot: Any, i: Any) -> None:
+        """The first pool of a hold: its wait counts here."""
+        warm = m.f(self.core.warm)
+        m.addf(self.counter("waits", i), warm)
+        m.addf(self.counter("wait", i), warm * self.waited(m, slot))
 
-            def evict() -> tuple[Any, ...]:
-                victim = m.u(self._next)
-                owner = m.u(self._owner + victim)
-                m.setu(self.core.su(owner, self.entry), ZERO)
-                size = self._unlink(m, victim)
-                m.addf(self._evicted, 1.0)
-                m.addf(self._evicted_units, size)
-                return ()
-
-            m.loop(crowded, evict)
-        m.addf(self.signal("used"), units)
-
-    def give_back(self, m: Memory, units: Any) -> None:
-        """Free allocated units; an empty pool is exactly empty."""
-        left = m.f(self.signal("used")) - units
-        m.setf(self.signal("used"), left)
-
-    # -- the cache
-    def own(self, m: Memory, slot: Any) -> Any:
-        """Size of the session's own entry (0 without one)."""
-        if not self.caches:
-            return m.full(0.0, np.float64)
-        return m.f(self._size + m.u(self.core.su(slot, self.entry)))
-
-    def consume(self, m: Memory, slot: Any) -> Any:
-        """Take the session's own entry out of the cache; returns its size (0 without one)."""
-        if not self.caches:
-            return m.full(0.0, np.float64)
-        at = self.core.su(slot, self.entry)
-        entry = m.u(at)
-
-        def take_out() -> tuple[Any]:
-            m.setu(at, ZERO)
-            return (self._unlink(m, entry),)
-
-        (size,) = m.when(entry != 0, take_out, (m.full(0.0, np.float64),))
-        return size
-
-    def keep(self, m: Memory, slot: Any, size: Any) -> None:
-        """Store `size` units as the session's own entry, newest in the order (size <= 0: nothing)."""
-
-        def insert() -> None:
-            self.consume(m, slot)
-
-            def number() -> tuple[Any, ...]:
-                top, fresh = m.u(self._free_top), m.u(self._fresh)
-                reuse = top > 0
-                entry = where(reuse, m.u(self._free + top), fresh + ONE)
-                over = ~reuse & (fresh >= self.entries)
-                return entry, m.u(self._prev), over, top - reuse.astype(np.uint32), fresh + (~reuse).astype(np.uint32)
-
-            entry, last, over, top, fresh = m.reading(number)
-            self.core.stop(m, over, OVERFLOW_ENTRIES)
-
-            def link() -> None:
-                m.setu(self._free_top, top)
-                m.setu(self._fresh, fresh)
-                m.setu(self._next + last, entry)
-                m.setu(self._prev + entry, last)
-                m.setu(self._next + entry, ZERO)
-                m.setu(self._prev, entry)
-                m.setf(self._size + entry, size)
-                m.setu(self._owner + entry, slot)
-                m.setu(self.core.su(slot, self.entry), entry)
-                m.addf(self.signal("cached"), size)
-
-            m.when(~over, link)
-
-        m.when(size > 0, insert)
-
-    def disown(self, m: Memory, slot: Any) -> None:
-        """The session ends: its entry stays in the cache, without an owner."""
-        if self.caches:
-            at = self.core.su(slot, self.entry)
-            entry = m.u(at)
-            m.setu(at, ZERO)
-            m.when(entry != 0, lambda: m.setu(self._owner + entry, ZERO))
-
-    def _unlink(self, m: Memory, entry: Any) -> Any:
-        """Remove an entry from the list and free its number; returns its size."""
-        size, before, after = m.reading(
-            lambda: (m.f(self._size + entry), m.u(self._prev + entry), m.u(self._next + entry))
-        )
-        m.setu(self._next + before, after)
-        m.setu(self._prev + after, before)
-        top = m.addu(self._free_top, 1)
-        m.setu(self._free + top, entry)
-        m.addf(self.signal("cached"), -size)
-        return size
-
-    def metrics(self, m: Memory, span: Any) -> dict[str, Any]:
-        """The pool's row; `span` is the length of the measured time."""
-        signals, zero = self.core.signals, m.full(0.0, np.float64)
-        rows = {
-            f"mean_{kind}": signals.area(m, f"{self.name}.{kind}") / span
-            for kind in ("used", "cached", "queue", "holders")
-        }
+    # -- the report
+    def metrics(self, m: Memory, span: Any, i: int) -> dict[str, Any]:
+        """A member's row; `span` is the length of the measured time."""
+        signals = self.core.signals
+        rows = {f"mean_{kind}": signals.area(m, f"{self.name}.{kind}", i) / span for kind in SIGNALS}
+        growing = m.full(0.0, np.float64)
+        if self.growers is not None:
+            growing = (m.u(self.growers.tail(i)) - m.u(self.growers.head(i))).astype(np.float64)
+        stalled = (growing > 0) & (growing >= m.f(self.signal("holders", i)))
         return rows | {
-            "mean_wait": m.f(self._wait) / m.f(self._waits),
-            "admissions": m.f(self._admissions),
-            "evicted_entries": m.f(self._evicted),
-            "evicted_units": m.f(self._evicted_units),
-            "preemptions": zero,
-            "spills": zero,
-            "rejected": m.f(self.rejected),
-            "stuck": zero,
+            "mean_wait": m.f(self.counter("wait", i)) / m.f(self.counter("waits", i)),
+            "admissions": m.f(self.counter("admissions", i)),
+            "evicted_entries": m.f(self.counter("evicted_entries", i)),
+            "evicted_units": m.f(self.counter("evicted_units", i)),
+            "preemptions": m.f(self.counter("preemptions", i)),
+            "spills": m.f(self.counter("spills", i)),
+            "rejected": m.f(self.counter("rejected", i)),
+            "stuck": m.f(self.counter("stuck", i)),
+            "over_cap_queue": m.f(member(self.over_queue, i)),
+            "over_cap_need": m.f(member(self.over_need, i)),
+            "growing_at_end": growing,
+            "growing_stalled": where(stalled, 1.0, 0.0),
         }

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from .core import OVERFLOW_SAMPLES, Core
 from .memory import Memory
-from .ops import greater, lesser, where
+from .ops import absolute, bits_of, ceil, double_of, greater, lesser, sqrt, where
 
 _SHIFT = 45
 _OCTAVES = 48
@@ -25,22 +23,25 @@ BUCKETS = 2 * _HALF + 1
 """Negative values mirrored below, zero and the tiniest in the middle, positive values above."""
 
 SAMPLE_CELLS = 4
+"""A sample: time, session, turn, value."""
+CHANGE_CELLS = 2
+"""A change of a gauge: time, value."""
 
 
 def bucket_of(value: Any) -> Any:
     """The bucket of a value, 0 .. BUCKETS - 1, in the order of the values."""
-    bits = lax.bitcast_convert_type(jnp.abs(value), np.int64) >> np.int64(_SHIFT)
-    rank = jnp.clip(bits - np.int64(_LOWEST) + np.int64(1), np.int64(0), np.int64(_HALF))
+    bits = bits_of(absolute(value)) >> np.int64(_SHIFT)
+    rank = lesser(greater(bits - np.int64(_LOWEST - 1), np.int64(0)), np.int64(_HALF))
     return (where(value < 0, -rank, rank) + np.int64(_HALF)).astype(np.uint32)
 
 
 def bucket_middle(bucket: Any) -> Any:
     """The geometric middle of a bucket."""
     rank = bucket.astype(np.int64) - np.int64(_HALF)
-    size = jnp.abs(rank) - np.int64(1) + np.int64(_LOWEST)
-    low = lax.bitcast_convert_type(size << np.int64(_SHIFT), np.float64)
-    high = lax.bitcast_convert_type((size + np.int64(1)) << np.int64(_SHIFT), np.float64)
-    middle = jnp.sqrt(low) * jnp.sqrt(high)
+    size = where(rank < 0, -rank, rank) - np.int64(1) + np.int64(_LOWEST)
+    low = double_of(size << np.int64(_SHIFT))
+    high = double_of((size + np.int64(1)) << np.int64(_SHIFT))
+    middle = sqrt(low) * sqrt(high)
     return where(rank == 0, 0.0, where(rank < 0, -middle, middle))
 
 
@@ -52,7 +53,6 @@ class Row:
         self.name = name
         self.capacity = samples
         f = core.layout.f
-        self._first = core.layout.size["f"]
         self._count, self._shift = f(f"{name}.count"), f(f"{name}.shift")
         self._sum, self._squares = f(f"{name}.sum"), f(f"{name}.squares")
         if samples:
@@ -61,7 +61,6 @@ class Row:
             self._least, self._largest = f(f"{name}.least"), f(f"{name}.largest")
             self._bank = core.layout.histograms
             self._buckets = core.layout.region(self._bank, f"{name}.buckets", BUCKETS)
-        self._cells = core.layout.size["f"] - self._first
 
     def clear(self, m: Memory) -> None:
         """Set the registers that do not start at zero."""
@@ -78,7 +77,6 @@ class Row:
         core = self.core
 
         def keep() -> None:
-            m.preload("f", self._first, self._cells)
             count = m.f(self._count)
             if self.capacity:
                 core.stop(m, count >= self.capacity, OVERFLOW_SAMPLES)
@@ -107,7 +105,7 @@ class Row:
     def quantile(self, m: Memory, q: float) -> Any:
         """The value of rank ceil(q n) to a bucket's width; NaN without samples."""
         count = m.f(self._count)
-        above = count - jnp.maximum(jnp.ceil(q * count), 1.0)
+        above = count - greater(ceil(q * count), 1.0)
 
         def go(bucket: Any, seen: Any) -> Any:
             return (seen + m.load(self._bank, self._buckets + bucket).astype(np.float64) <= above) & (bucket > 0)
@@ -117,15 +115,15 @@ class Row:
 
         start = bucket_of(m.f(self._largest))
         bucket, _ = m.loop(go, down, (start, m.full(0.0, np.float64)))
-        value = jnp.clip(bucket_middle(bucket), m.f(self._least), m.f(self._largest))
-        return where(count > 0, value, jnp.nan)
+        value = lesser(greater(bucket_middle(bucket), m.f(self._least)), m.f(self._largest))
+        return where(count > 0, value, np.nan)
 
     def metrics(self, m: Memory) -> dict[str, Any]:
         count, total = m.f(self._count), m.f(self._sum)
         mean = m.f(self._shift) + total / count
         variance = (m.f(self._squares) - total * total / count) / (count - 1.0)
-        cv2 = where((count >= 2) & (mean != 0), variance / (mean * mean), jnp.nan)
-        rows = {"count": count, "mean": where(count > 0, mean, jnp.nan), "cv2": cv2}
+        cv2 = where((count >= 2) & (mean != 0), variance / (mean * mean), np.nan)
+        rows = {"count": count, "mean": where(count > 0, mean, np.nan), "cv2": cv2}
         if not self.capacity:
             rows["p99"] = self.quantile(m, 0.99)
         return rows

@@ -16,8 +16,18 @@ ERRORS: tuple[tuple[str, str], ...] = (
     ("R109", "all sessions had ended before the warm-up was over: nothing was measured"),
     ("R110", "the rate of arrivals is not positive and finite"),
     ("R111", "the number of sessions is not a whole number from 0 to 1000000"),
+    ("R112", "the index is no whole number in the range of the array"),
+    ("R113", "the amount is negative or not a number"),
+    ("R114", "a load goes beyond what the hold has allocated"),
+    ("R115", "the session ends while legs of it are live"),
+    ("R116", "the number of choices is no whole number, or negative"),
+    ("R117", "the block of a pool is not positive and finite"),
+    ("R118", "the number of phases of an erlang draw is more than a million"),
+    ("R119", "the number of servers of a stage is no whole number, or less than 1"),
+    ("R120", "the capacity of a stage that runs share is not positive"),
 )
-UNSETTLED, ENDLESS, GUARD, WORK, UNITS, GAP, NOT_REACHED, NOT_DRAINED, DRAINED_EARLY, RATE, COUNT = range(len(ERRORS))
+UNSETTLED, ENDLESS, GUARD, WORK, UNITS, GAP, NOT_REACHED, NOT_DRAINED, DRAINED_EARLY, RATE, COUNT = range(11)
+INDEX, AMOUNT, BEYOND, LIVE_LEGS, CHOICES, BLOCK, PHASES, SERVERS, SHARED = range(11, 20)
 
 
 def error_of(status: int) -> tuple[str, str] | None:

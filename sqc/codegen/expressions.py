@@ -1,35 +1,42 @@
-"""Expressions: one IR node after the other into JAX scalars.
+"""Expressions: one IR node after the other into values.
 
 Order of evaluation and of draws is the specification's: left to right, the untaken arm of `?:` and
 the skipped side of `&&` and `||` draw nothing. An untaken arm may still be computed when that is
-cheaper than a branch: uniforms are prefetched, so a draw is a load at a position, and only the
-taken arm moves the position.
+cheaper than a branch and cannot be noticed: a prefetched uniform is a load at a position, and only
+the taken arm moves the position. What is costly, can fail, or moves a stream at once, is branched
+around.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
+from sqc_runtime import ops
 from sqc_runtime.memory import Memory
 from sqc_runtime.ops import where
 
 from .. import ir
+from . import errors
 
 Value = Any
 U32 = np.uint32
 
 
 def as_u32(position: Any) -> Value:
-    return jnp.uint32(position) if isinstance(position, int) else position
+    return U32(position) if isinstance(position, int) else position
 
 
 class Draws:
     """A random stream at a position: hands out uniforms."""
+
+    at_once = False
+    """Whether `take` moves the stream in memory, so that nothing may be taken that is not used."""
 
     def take(self, m: Memory) -> Value:
         raise NotImplementedError
@@ -41,34 +48,29 @@ class Draws:
     def set(self, position: Any) -> None:
         raise NotImplementedError
 
-    def merge(self, test: Value, first: Any, second: Any) -> None:
-        """Go on at `first` if `test`, else at `second`."""
-        if first is second or (isinstance(first, int) and isinstance(second, int) and first == second):
-            self.set(first)
-        else:
-            self.set(where(test, as_u32(first), as_u32(second)))
-
 
 @dataclass
 class Scope:
-    """What an expression can see. `attribute(name)` loads; `known` are attributes already loaded."""
+    """What an expression can see."""
 
     m: Memory
-    mul: Callable[[Value, Value], Value]
-    opaque: Callable[[Value], Value]
-    """A value as it is, but hidden from the compiler's algebra (x + -0.0 at run time). XLA rewrites
-    divisions by constants, quotients of quotients and sums with constants, which changes last bits."""
     now: Callable[[], Value]
     input: Callable[[str], Value]
     attribute: Callable[[str], Value] | None = None
-    read: Callable[[str, str], Value] | None = None
+    read: Callable[[str, ir.Ref], Value] | None = None
+    price: Callable[[ir.Ref, Value, Value], Value] | None = None
+    total: Callable[[str, str], Value] | None = None
     draws: Draws | None = None
-    present: Value | None = None
-    known: dict[str, Value] = field(default_factory=dict)
+    context: dict[str, Value] = field(default_factory=dict)
+    fail: Callable[[Value, int], None] | None = None
+    """`fail(test, error)`: end the lane, if `test`."""
 
-    def inner(self) -> Scope:
-        """The same scope inside a conditional region, which loads for itself."""
-        return replace(self, known={})
+
+@dataclass(frozen=True)
+class Given:
+    """In the place of an expression: its value, which is known already."""
+
+    value: Value
 
 
 def number(x: Value) -> Value:
@@ -94,35 +96,35 @@ _COMPARE: dict[str, Callable[[Value, Value], Value]] = {
 }
 _UNARY: dict[str, Callable[[Value], Value]] = {
     "neg": lambda x: -x,
-    "abs": jnp.abs,
-    "floor": jnp.floor,
-    "ceil": jnp.ceil,
-    "sqrt": jnp.sqrt,
-    "exp": jnp.exp,
-    "ln": jnp.log,
+    "abs": ops.absolute,
+    "floor": ops.floor,
+    "ceil": ops.ceil,
+    "sqrt": ops.sqrt,
+    "exp": ops.exp,
+    "ln": ops.log,
 }
 
 
-def evaluate(e: ir.Expr, s: Scope) -> Value:
+def evaluate(e: ir.Expr | Given, s: Scope) -> Value:
     match e:
+        case Given(value):
+            return value
         case ir.Const(value):
             return s.m.full(value, np.float64)
         case ir.Input(name):
             return s.input(name)
         case ir.Attr(name):
-            if name not in s.known:
-                assert s.attribute is not None
-                s.known[name] = s.attribute(name)
-            return s.known[name]
+            assert s.attribute is not None
+            return s.attribute(name)
         case ir.Now():
             return s.now()
-        case ir.Present():
-            return s.present
+        case ir.Context(name):
+            return s.context[name]
         case ir.Unary("not", x):
             return ~truth(evaluate(x, s))
         case ir.Unary(op, x):
             result = _UNARY[op](number(evaluate(x, s)))
-            return s.opaque(result) if op in ("sqrt", "exp", "ln") else result
+            return s.m.opaque(result) if op in ("sqrt", "exp", "ln") else result
         case ir.Binary(op, x, y):
             a = _operand(op, x, s)
             return _binary(op, a, _operand(op, y, s), s)
@@ -132,31 +134,35 @@ def evaluate(e: ir.Expr, s: Scope) -> Value:
             return _conditional(test, then, other, s)
         case ir.Draw(dist, args):
             return _draw(dist, args, s)
-        case ir.Read(kind, resource):
+        case ir.Read(kind, ref):
             assert s.read is not None
-            return s.read(kind, resource)
+            return s.read(kind, _addressed(ref, s))
+        case ir.Price(ref, held, extra):
+            assert s.price is not None
+            ref = _addressed(ref, s)
+            return s.price(ref, number(evaluate(held, s)), number(evaluate(extra, s)))
+        case ir.Total(kind, observe):
+            assert s.total is not None
+            return s.total(kind, observe)
     raise AssertionError(e)
 
 
-def compute(e: ir.Expr, s: Scope) -> Value:
-    """Evaluate as one piece of code that only loads."""
-    inner = s.inner()
-    draws = inner.draws
+def _addressed(ref: ir.Ref, s: Scope) -> ir.Ref:
+    """A reference whose computed index has been evaluated in this scope."""
+    if not _is_computed(ref):
+        return ref
+    assert ref.index is not None
+    index: Any = Given(number(evaluate(ref.index, s)))
+    return ir.Ref(ref.name, index)
 
-    def body() -> tuple[Value, ...]:
-        value = evaluate(e, inner)
-        moved = draws is not None and not isinstance(draws.mark(), int)
-        return (value, draws.mark()) if moved and draws is not None else (value,)
 
-    out = s.m.reading(body)
-    if len(out) == 2 and draws is not None:
-        draws.set(out[1])
-    return out[0]
+def _is_computed(ref: ir.Ref) -> bool:
+    return ref.index is not None and not isinstance(ref.index, ir.Const)
 
 
 def _operand(op: str, e: ir.Expr, s: Scope) -> Value:
     value = number(evaluate(e, s))
-    return s.opaque(value) if isinstance(e, ir.Const) and op in ("+", "-", "*", "/", "pow") else value
+    return s.m.opaque(value) if isinstance(e, ir.Const) and op in ("+", "-", "*", "/", "pow") else value
 
 
 def _binary(op: str, a: Value, b: Value, s: Scope) -> Value:
@@ -168,15 +174,15 @@ def _binary(op: str, a: Value, b: Value, s: Scope) -> Value:
         case "-":
             return a - b
         case "*":
-            return s.mul(a, b)
+            return s.m.opaque(a * b)
         case "/":
-            return s.opaque(a / b)
+            return s.m.opaque(a / b)
         case "pow":
-            return s.opaque(a**b)
+            return s.m.opaque(ops.power(a, b))
         case "min":
-            return jnp.fmin(a, b)
+            return ops.fmin(a, b)
         case "max":
-            return jnp.fmax(a, b)
+            return ops.fmax(a, b)
     raise AssertionError(op)
 
 
@@ -193,61 +199,111 @@ def _weight(e: ir.Expr) -> int:
     return cost
 
 
-def _arm(e: ir.Expr, s: Scope) -> tuple[Value, Any]:
-    value = number(evaluate(e, s))
-    return value, s.draws.mark() if s.draws else None
+def _goes_around(e: ir.Expr, s: Scope) -> bool:
+    """Whether an expression that is not wanted must be, or had better be, branched around."""
+    if _weight(e) > 0:
+        return True
+    if s.draws is not None and s.draws.at_once and draws_bound(e) > 0:
+        return True
+    return any(isinstance(node, ir.Ref) and _is_computed(node) for node in ir.walk(e))
 
 
 def _conditional(test: ir.Expr, then: ir.Expr, other: ir.Expr, s: Scope) -> Value:
     t = truth(evaluate(test, s))
-    start = s.draws.mark() if s.draws else None
-    if min(_weight(then), _weight(other)) > 0:
-        return _branching(t, then, other, s, start)
-    a, after_a = _arm(then, s)
-    if s.draws:
-        s.draws.set(start)
-    b, after_b = _arm(other, s)
-    if s.draws:
-        s.draws.merge(t, after_a, after_b)
-    return where(t, a, b)
-
-
-def _branching(t: Value, then: ir.Expr, other: ir.Expr, s: Scope, start: Any) -> Value:
-    """`?:` as a real branch: both arms are costly."""
+    draws = s.draws if draws_bound((then, other)) > 0 else None
+    start = draws.mark() if draws else 0
+    ends: list[Any] = []
 
     def arm(e: ir.Expr) -> Callable[[], tuple[Value, ...]]:
         def run() -> tuple[Value, ...]:
-            if s.draws:
-                s.draws.set(start)
-            value, after = _arm(e, s.inner())
-            return (value,) if after is None else (value, as_u32(after))
+            if draws:
+                draws.set(start)
+            value = number(evaluate(e, s))
+            ends.append(draws.mark() if draws else 0)
+            return value, as_u32(ends[-1])
 
         return run
 
-    like = (s.m.full(0.0, np.float64), s.m.full(0, U32))
-    out = s.m.either(t, arm(then), arm(other), like if s.draws else like[:1])
-    if s.draws:
-        s.draws.set(out[1])
-    return out[0]
+    if _goes_around(then, s) or _goes_around(other, s):
+        value, end = s.m.either(t, arm(then), arm(other))
+        if draws:
+            draws.set(ends[0] if _same(*ends) else end)
+        return value
+    (a, _), (b, _) = arm(then)(), arm(other)()
+    if draws:
+        draws.set(_either_position(t, *ends))
+    return where(t, a, b)
+
+
+def _same(first: Any, second: Any) -> bool:
+    """Whether two positions are known to be the same."""
+    return isinstance(first, int) and isinstance(second, int) and first == second
+
+
+def _either_position(test: Value, first: Any, second: Any) -> Any:
+    return first if _same(first, second) else where(test, as_u32(first), as_u32(second))
 
 
 def _lazy(op: str, x: ir.Expr, y: ir.Expr, s: Scope) -> Value:
     a = truth(evaluate(x, s))
-    start = s.draws.mark() if s.draws else None
-    b = truth(evaluate(y, s))
-    if s.draws:
-        runs = a if op == "&&" else ~a
-        s.draws.merge(runs, s.draws.mark(), start)
+    draws = s.draws if draws_bound(y) > 0 else None
+    start = draws.mark() if draws else 0
+    runs = a if op == "&&" else ~a
+
+    def right() -> tuple[Value, Value]:
+        return truth(evaluate(y, s)), as_u32(draws.mark() if draws else 0)
+
+    if _goes_around(y, s):
+        decided = s.m.full(op == "||", np.bool_)
+        value, end = s.m.when(runs, right, (decided, as_u32(start)))
+        if draws:
+            draws.set(end)
+        return value
+    b, _ = right()
+    if draws:
+        draws.set(_either_position(runs, draws.mark(), start))
     return a & b if op == "&&" else a | b
 
 
 def exponential(mean: Value, u: Value, s: Scope) -> Value:
-    return s.mul(-mean, jnp.log(1.0 - u))
+    return s.m.opaque(-mean * ops.log(1.0 - u))
+
+
+_MOST_PHASES = 1e6
+_UNROLLED = 8
+"""Phases of an `~erlang` that are written out; more are a loop."""
 
 
 def erlang_phases(k: ir.Expr) -> int | None:
     """The number of phases when it is a constant."""
-    return int(max(k.value, 1.0) // 1) if isinstance(k, ir.Const) else None
+    return math.floor(min(max(k.value, 1.0), _MOST_PHASES)) if isinstance(k, ir.Const) else None
+
+
+def _erlang(k: ir.Expr, value: Value, mean: Value, s: Scope) -> Value:
+    """The sum of `k` exponentials, of `mean` together."""
+    draws, known = s.draws, erlang_phases(k)
+    assert draws is not None
+    count = ops.floor(ops.greater(value, 1.0))
+    if s.fail is not None:
+        s.fail(count > _MOST_PHASES, errors.PHASES)
+    part = mean / s.m.opaque(count)
+    total = s.m.full(0.0, np.float64)
+    if known is not None and known <= _UNROLLED:
+        for _ in range(known):
+            total = total + exponential(part, draws.take(s.m), s)
+        return total
+    start = draws.mark()
+
+    def phase(done: Value, total: Value, position: Value) -> tuple[Value, Value, Value]:
+        draws.set(position)
+        total = total + exponential(part, draws.take(s.m), s)
+        return done + 1.0, total, as_u32(draws.mark())
+
+    begin = s.m.full(start, np.uint32) if isinstance(start, int) else start
+    count = ops.lesser(count, s.m.full(_MOST_PHASES, np.float64))
+    _, total, end = s.m.loop(lambda done, *_: done < count, phase, (total, total, begin))
+    draws.set(end)
+    return total
 
 
 def _draw(dist: str, args: tuple[ir.Expr, ...], s: Scope) -> Value:
@@ -256,52 +312,43 @@ def _draw(dist: str, args: tuple[ir.Expr, ...], s: Scope) -> Value:
         return values[0]
     assert s.draws is not None
     if dist == "erlang":
-        phases = erlang_phases(args[0])
-        assert phases is not None
-        total = s.m.full(0.0, np.float64)
-        for _ in range(phases):
-            mean = values[1] / s.opaque(s.m.full(float(phases), np.float64))
-            total = total + exponential(mean, s.draws.take(s.m), s)
-        return total
+        return _erlang(args[0], values[0], values[1], s)
     u = s.draws.take(s.m)
     match dist:
         case "exp":
             return exponential(values[0], u, s)
         case "uniform":
             low, high = values
-            return low + s.mul(high - low, u)
+            return low + s.m.opaque((high - low) * u)
         case "bernoulli":
             return u < values[0]
         case "h2":
             mean, cv2 = values
-            c = jnp.maximum(cv2, 1.0)
-            p = s.mul(s.m.full(0.5, np.float64), 1.0 + jnp.sqrt((c - 1.0) / (c + 1.0)))
+            c = ops.greater(cv2, 1.0)
+            p = s.m.opaque(0.5 * (1.0 + ops.sqrt((c - 1.0) / (c + 1.0))))
             share = where(u < p, p, 1.0 - p)
-            return exponential(mean / s.mul(s.m.full(2.0, np.float64), share), s.draws.take(s.m), s)
+            return exponential(mean / s.m.opaque(2.0 * share), s.draws.take(s.m), s)
     raise AssertionError(dist)
 
 
-def draws_bound(e: Any) -> int:
-    """The largest number of uniforms that evaluating IR below `e` can consume."""
+def draws_bound(e: Any) -> float:
+    """The largest number of uniforms that evaluating IR below `e` can consume (inf: there is no bound)."""
     match e:
         case ir.Draw(dist, args):
-            own = {"det": 0, "h2": 2}.get(dist, 1)
+            own: float = {"det": 0, "h2": 2}.get(dist, 1)
             if dist == "erlang":
                 phases = erlang_phases(args[0])
-                if phases is None:
-                    raise NotImplementedError("`~erlang` with a number of phases that is not constant")
-                own = phases
-            return own + sum(map(draws_bound, args))
-        case ir.Cond(test, then, other):
+                own = math.inf if phases is None else phases
+            return own + draws_bound(args)
+        case ir.Cond(test, then, other) | ir.Branch(test, then, other):
             return draws_bound(test) + max(draws_bound(then), draws_bound(other))
-        case ir.Branch(guard, then, other):
-            return draws_bound(guard) + max(draws_bound(then), draws_bound(other))
-        case ir.Set(_, value) | ir.Observe(_, value):
-            return draws_bound(value)
-        case ir.Unary(_, x):
-            return draws_bound(x)
-        case ir.Binary(_, x, y) | ir.Lazy(_, x, y):
-            return draws_bound(x) + draws_bound(y)
+        case ir.Choose(_, count, keys):
+            each = draws_bound(keys)
+            return draws_bound(count) + (math.inf if each else 0)
+        case ir.Fork():
+            return 0  # the leg has a stream of its own
         case tuple():
             return sum(map(draws_bound, e))
+    if dataclasses.is_dataclass(e):
+        return sum(draws_bound(getattr(e, f.name)) for f in dataclasses.fields(e))
     return 0

@@ -18,27 +18,31 @@ waits for another's inner loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
+from sqc_runtime.cache import Cache
 from sqc_runtime.core import DONE, INF, Core, Signals
-from sqc_runtime.delay import DelayStage
-from sqc_runtime.fifo import FifoStage
 from sqc_runtime.memory import Layout, Memory
-from sqc_runtime.ops import where
-from sqc_runtime.pools import Pool
-from sqc_runtime.ps import PsStage
-from sqc_runtime.stages import Stage
+from sqc_runtime.ops import floor, lesser, where
+from sqc_runtime.pools import Pool, Traits
 from sqc_runtime.statistics import Row
 
 from .. import ir
 from . import errors
-from .draws import Prefetch, need_of, starts_turn
-from .expressions import evaluate, exponential, number
+from .claims import Claims
+from .context import Context, attribute_fields
+from .draws import Prefetch
+from .expressions import Scope, evaluate, exponential, number
+from .gauges import Gauges, signal_name
+from .needs import Bounds, need_of, starts_turn
 from .plan import AFTER_EVENT, AFTER_SERVE, Code, make_plan
+from .policies import eviction_attributes, reads_release
+from .stages import make_stages, signals, sources
 from .statements import Statements
+from .traces import Traces
 
 U32 = np.uint32
 MOST_SESSIONS = 1_000_000
@@ -49,7 +53,8 @@ class LaneProgram:
     """A compiled program before it meets a memory: addresses, segments, metric names.
 
     `capacities`: "sessions" (live at once), "entries" (of each pool's cache), "stale" (pending
-    finishes of a ps stage), "samples" (kept per row; 0 keeps histograms instead).
+    finishes of a ps stage), "samples" (kept per row; 0 keeps histograms instead), "values" (kept
+    of an observation for claims, where they need all).
     """
 
     def __init__(self, program: ir.Program, capacities: Mapping[str, int], mode: str = "native"):
@@ -59,99 +64,119 @@ class LaneProgram:
         self.layout = layout = Layout("u" if mode == "native" else "h")
         slots = capacities["sessions"]
         self.core = core = Core(layout, slots, guard_instants=self.plan.loops or isinstance(program.arrival, ir.Closed))
-        pool_signals = [name for p in program.pools for name in Pool.signal_names(f"pool.{p.name}")]
-        core.signals = Signals([f"stage.{s.name}" for s in program.stages], ["live", *pool_signals], layout)
-        caching = {site.hold.pool for site in self.plan.sites if site.hold.cache is not None}
-        self.pools = {
-            p.name: Pool(core, f"pool.{p.name}", capacities["entries"], p.name in caching) for p in program.pools
-        }
-        self.stages = {s.name: self._stage(s) for s in program.stages}
+        others = {name: p.size or 1 for p in program.pools for name in Pool.signal_names(f"pool.{p.name}")}
+        jobs, carried = signals(program)
+        others |= {signal_name(gauge): 1 for gauge in program.gauges}
+        core.signals = Signals(jobs, {"live": 1, **others, **carried}, layout)
+        attributes = attribute_fields(program, core)
+        self.pools = {p.name: self._pool(p, attributes) for p in program.pools}
+        self.stages = make_stages(program, core, capacities["stale"], self._outside)
+        self.sources = sources(self.stages)
         samples = capacities["samples"]
         names = [f"observe.{o.name}" for o in program.observes] + ["client.response"]
         self.rows = {name: Row(core, name, samples) for name in names}
-        self.prefetch = Prefetch(core, need_of(program, self.plan))
-        self.code = Statements(program, self.plan, core, self.stages, self.pools, self.rows, self.prefetch)
+        bounds = Bounds(program, self.plan)
+        self.prefetch = Prefetch(core, need_of(program, self.plan, bounds), bounds)
+        self.claims = Claims(core, program, capacities.get("values", 0))
+        self.traces = Traces(core, program.trace, self.prefetch.seed) if program.trace else None
+        resources = (self.stages, self.pools, self.rows, self.prefetch)
+        self.context = Context(program, self.plan, core, attributes, *resources, self.claims, self.traces)
+        self.code = Statements(self.context, capacities["stale"])
         self.next_arrival, self.arrival_seq = layout.f("arrival.time"), layout.f("arrival.seq")
         self.end = layout.f("end")
+        self.gauges = Gauges(core, program.gauges, samples)
+        self.change_points = self.gauges.change_points
         layout.freeze(slots)
 
-    def _stage(self, decl: ir.Stage) -> Stage:
-        name = f"stage.{decl.name}"
-        match decl.kind:
-            case ir.Fifo(servers):
-                return FifoStage(self.core, name, servers)
-            case ir.Delay():
-                return DelayStage(self.core, name)
-            case ir.Ps(ir.Present()):
-                return DelayStage(self.core, name)
-            case ir.Ps(capacity):
-
-                def phi(m: Memory, present: Any) -> Any:
-                    scope = self.code.constants(m)
-                    scope.present = present
-                    return number(evaluate(capacity, scope))
-
-                return PsStage(self.core, name, phi, self.capacities["stale"])
-        raise AssertionError(decl)
+    def _pool(self, decl: ir.Pool, attributes: Mapping[str, int]) -> Pool:
+        program, name, members = self.program, f"pool.{decl.name}", decl.size or 1
+        nodes = list(ir.walk((program.session, program.server)))
+        traits = Traits(
+            members=members,
+            blocks=decl.block is not None,
+            keyed=bool(decl.queue),
+            grows=any(isinstance(n, ir.Grow) and n.pool.name == decl.name for n in nodes),
+            promises=decl.reserve_held,
+            removes=any(p.preempt != "none" for p in program.pools),
+        )
+        cache = None
+        kept = {part.pool.name for site in self.plan.sites if site.hold.cache is not None for part in site.hold.parts}
+        if decl.name in kept | {p.spill.pool.name for p in program.pools if p.spill}:
+            fields = sorted(attributes[a] for a in eviction_attributes(decl))
+            named = any(p.spill for p in program.pools)
+            entries = self.capacities["entries"]
+            cache = Cache(self.core, name, members, entries, fields, reads_release(decl), named)
+        return Pool(self.core, name, traits, cache)
 
     @property
     def statements(self) -> list[ir.Span | None]:
         """Spans by statement number, as run-time errors report them (complete once traced)."""
-        return self.code.statements
+        return self.context.statements
+
+    def _outside(self, m: Memory, stmt: Any) -> Scope:
+        """What an expression sees that is evaluated without a session, of a machine."""
+        return replace(self.context.constants(m, stmt), draws=self.prefetch.machine(m))
 
     # -- one run
     def simulate(
-        self, m: Memory, seed: Any, horizon: Any, warmup: Any, limit: Any, inputs: Sequence[Any], nz: Any
+        self, m: Memory, seed: Any, horizon: Any, warmup: Any, limit: Any, inputs: Sequence[Any]
     ) -> dict[str, Any]:
-        """Run to the end; returns the metrics and the status registers. `nz` is a run-time -0.0."""
-        self._start(m, seed, horizon, warmup, limit, inputs, nz)
+        """Run to the end; returns the metrics and the status registers."""
+        self._start(m, seed, horizon, warmup, limit, inputs)
         m.loop(lambda: self.core.running(m), lambda: self._step(m))
         return self._results(m)
 
-    def _start(
-        self, m: Memory, seed: Any, horizon: Any, warmup: Any, limit: Any, inputs: Sequence[Any], nz: Any
-    ) -> None:
+    def _start(self, m: Memory, seed: Any, horizon: Any, warmup: Any, limit: Any, inputs: Sequence[Any]) -> None:
         core = self.core
         m.setu(self.prefetch.seed_low, seed.astype(U32))
         m.setu(self.prefetch.seed_high, (seed >> np.uint64(32)).astype(U32))
-        m.setf(core.nz, nz)
         m.setf(core.horizon, horizon)
         m.setf(core.warmup, warmup)
         m.setf(core.limit, limit)
         m.setf(core.warm, where(warmup > 0, 0.0, 1.0))
         m.setf(core.warmup_due, where(warmup > 0, warmup, INF))
         for decl, value in zip(self.program.inputs, inputs, strict=True):
-            m.setf(self.code.inputs[decl.name], value)
-        for stage in self.stages.values():
-            stage.clear(m)
+            m.setf(self.context.inputs[decl.name], value)
+        for part in dict.fromkeys([*self.stages.values(), *self.sources]):
+            part.clear(m)
         for row in self.rows.values():
             row.clear(m)
         self.prefetch.clear(m)
-        constants = self.code.constants(m)
+        self.gauges.clear(m)
+        self.claims.clear(m)
+        constants = self.context.constants(m)
         for declared in self.program.pools:
-            m.setf(self.pools[declared.name].cap, number(evaluate(declared.cap, constants)))
+            self._clear_pool(m, declared, constants)
+        self.code.leases.clear(m)
         m.setf(self.next_arrival, INF)
         match self.program.arrival:
             case ir.Poisson(rate):
                 value = number(evaluate(rate, constants))
                 bad = ~((value > 0) & (value < INF))
-                core.fail(m, bad, errors.RATE, self.code.statement(self.program.arrival))
+                core.fail(m, bad, errors.RATE, self.context.statement(self.program.arrival))
                 m.setf(self.next_arrival, 0.0)
             case ir.Renewal():
                 m.setu(self.core.schedule_due, U32(1))
             case ir.Closed(n) | ir.Batch(n):
                 count = number(evaluate(n, constants))
-                bad = ~((count >= 0) & (count <= MOST_SESSIONS) & (count == jnp.floor(count)))
-                core.fail(m, bad, errors.COUNT, self.code.statement(self.program.arrival))
+                bad = ~((count >= 0) & (count <= MOST_SESSIONS) & (count == floor(count)))
+                core.fail(m, bad, errors.COUNT, self.context.statement(self.program.arrival))
                 m.setu(self.core.births, where(bad, 0.0, count).astype(U32))
         m.setf(core.seq, 1.0)
+
+    def _clear_pool(self, m: Memory, declared: ir.Pool, constants: Scope) -> None:
+        cap, block = number(evaluate(declared.cap, constants)), None
+        if declared.block is not None:
+            block = number(evaluate(declared.block, constants))
+            self.core.fail(m, ~((block > 0) & (block < INF)), errors.BLOCK, self.context.statement(declared))
+        self.pools[declared.name].clear(m, cap, block)
 
     # -- arrivals
     def _schedule_arrival(self, m: Memory) -> None:
         """Draw the gap to the next arrival; its event takes the next sequence number."""
         m.setu(self.core.schedule_due, U32(0))
         core, arrival = self.core, self.program.arrival
-        scope = self.code.constants(m)
+        scope = self.context.constants(m)
         draws = None
         if self.prefetch.need.arrivals:
             draws = self.prefetch.arrival_draws(m)
@@ -159,11 +184,11 @@ class LaneProgram:
         if isinstance(arrival, ir.Poisson):
             assert draws is not None
             rate = number(evaluate(arrival.rate, scope))
-            gap = exponential(m.full(1.0, np.float64), draws.take(m), scope) / scope.opaque(rate)
+            gap = exponential(m.full(1.0, np.float64), draws.take(m), scope) / m.opaque(rate)
         else:
             assert isinstance(arrival, ir.Renewal)
             gap = number(evaluate(arrival.gap, scope))
-            core.fail(m, ~((gap > 0) & (gap < INF)), errors.GAP, self.code.statement(arrival))
+            core.fail(m, ~((gap > 0) & (gap < INF)), errors.GAP, self.context.statement(arrival))
         if draws is not None:
             self.prefetch.arrivals_used(m, draws)
         m.setf(self.next_arrival, m.f(core.now) + gap)
@@ -184,24 +209,31 @@ class LaneProgram:
         m.setf(core.arrivals, serial + 1.0)
         m.addf(core.signals.at("live"), 1.0)
         m.setf(core.sf(slot, core.serial), serial)
-        m.setf(core.sf(slot, core.turn_no), 0.0)
         m.setu(core.su(slot, core.turn_count), U32(0))
         m.setu(core.su(slot, core.pc), U32(self.plan.start))
-        zeros = jnp.zeros(code.attribute_count)
-        m.store_n("f", core.sf(slot, code._first_attribute), zeros)
+        for name, field in self.context.attributes.items():
+            if name != "serial":
+                m.setf(core.sf(slot, field), 0.0)
+        code.born(m, slot)
         self.prefetch.born(m, slot)
+        if self.traces is not None:
+            self.traces.pick(m, slot, serial)
         m.setu(core.current, slot)
         if self.program.init:
             m.setu(self.core.init_due, U32(1))
         else:
-            self._line_up(m, slot)
+            self._begin(m, slot)
 
     def _born(self, m: Memory) -> None:
         """Init, then the new session joins the back of the ready queue."""
         slot = m.u(self.core.current)
         m.setu(self.core.init_due, U32(0))
         self.code.init(m, slot)
+        self._begin(m, slot)
 
+    def _begin(self, m: Memory, slot: Any) -> None:
+        """A session is made."""
+        self.claims.given(self.context.scope(m, slot))
         self._line_up(m, slot)
 
     def _line_up(self, m: Memory, slot: Any) -> None:
@@ -217,10 +249,11 @@ class LaneProgram:
     # -- events
     def _event(self, m: Memory) -> None:
         core = self.core
-        for stage in self.stages.values():
-            stage.settle(m)
-        time, which, drained, all_came, over = m.reading(lambda: self._next_event(m))
-        time = where(drained, m.f(core.now), jnp.minimum(time, m.f(core.horizon)))
+        for source in self.sources:
+            source.settle(m)
+        time, which, drained, all_came, over = self._next_event(m)
+        time = where(drained, m.f(core.now), lesser(time, m.f(core.horizon)))
+        self.gauges.read(m, self.context.constants(m), time, over)
         core.advance(m, time)
         m.addf(core.events, where(over, 0.0, 1.0))
         if self.plan.loops:
@@ -228,14 +261,20 @@ class LaneProgram:
         comes = ~over
         m.when(over, lambda: self._finish(m, drained, all_came))
         m.when(comes & (which < 2), lambda: self._handle_rare(m, which))
-        for i, stage in enumerate(self.stages.values()):
-            m.when(comes & (which == i + 2), lambda stage=stage: m.setu(core.current, stage.finish(m)))  # type: ignore[misc]
+        for i, source in enumerate(self.sources):
+            m.when(comes & (which == i + 2), lambda source=source: m.setu(core.current, source.finish(m)))  # type: ignore[misc]
+        if self.code.leases.parts:
+            m.when(comes & (which == len(self.sources) + 2), lambda: self.code.leases.expire(m))
+        if self.code.always_serves:
+            m.setu(core.dirty, U32(1))
 
     def _next_event(self, m: Memory) -> tuple[Any, ...]:
         """The first event by (time, sequence number): its time and kind, and whether the run is over."""
         core = self.core
         times: list[tuple[Any, Any]] = [(m.f(self.next_arrival), m.f(self.arrival_seq))]
-        times += [stage.due(m) for stage in self.stages.values()]
+        times += [source.due(m) for source in self.sources]
+        if self.code.leases.parts:
+            times.append(self.code.leases.due(m))
         time, seq, which = m.f(core.warmup_due), m.full(0.0, np.float64), m.full(0, U32)
         for i, (t, q) in enumerate(times):
             earlier = (t < time) | ((t == time) & (q < seq))
@@ -252,6 +291,12 @@ class LaneProgram:
         core.fail(m, limited & ~all_came, errors.NOT_REACHED, 0)
         core.fail(m, limited & ~drained, errors.NOT_DRAINED, 0)
         core.fail(m, drained & (m.f(core.now) <= m.f(core.warmup)), errors.DRAINED_EARLY, 0)
+        queue = 0
+        for pool in self.program.pools:
+            for i in range(pool.size or 1):
+                if self.code.asks_for_more and self.code.holds.sites_of(pool.name):
+                    self.code.holds.note_over_cap(m, pool.name, i, queue)
+                queue += 1
         m.setf(self.end, m.f(core.now))
         core.stop(m, m.full(True, np.bool_), DONE)
 
@@ -263,6 +308,7 @@ class LaneProgram:
             m.setf(core.warm, 1.0)
             m.setf(core.warmup_due, INF)
             core.signals.reset(m)
+            self.gauges.warm_up(m)
 
         m.when(which == 0, warm_up)
         if isinstance(self.program.arrival, ir.Poisson | ir.Renewal):
@@ -271,7 +317,6 @@ class LaneProgram:
     # -- a step
     def _step(self, m: Memory) -> tuple[Any, ...]:
         core = self.core
-        core.begin_step(m)
         current, ready, births = m.u(core.current), core.ready(m), m.u(core.births)
         quiet = (current == 0) & ~ready & (births == 0) & (m.u(core.dirty) == 0)
         # The gap to the next arrival is drawn as an arrival is handled: its uniforms must be there.
@@ -343,16 +388,19 @@ class LaneProgram:
         def run(code: Code) -> Callable[[], None]:
             def segment() -> None:
                 m.setu(core.actor, slot)
+                if self.code.always_serves:
+                    m.setu(core.dirty, U32(1))
                 self.code.segment(m, code, slot)
 
             return segment
 
-        for segment in segments:
-            m.when(go & (pc == segment.index), run(segment.code))
+        bodies = {segment.index: run(segment.code) for segment in segments}
+        if self.code.spills and phase == AFTER_EVENT:
+            bodies[self.code.vanish] = lambda: self.code.end_of_job(m, slot)
+        m.when(go, lambda: m.switch(pc, bodies))
 
     # -- results
     def _results(self, m: Memory) -> dict[str, Any]:
-        m.freeze()
         core = self.core
         span = m.f(self.end) - m.f(core.warmup)
         metrics: dict[str, Any] = {
@@ -367,14 +415,19 @@ class LaneProgram:
         for row in rows:
             values = self.rows[row].metrics(m) if row in self.rows else self._empty_row(m)
             metrics |= {f"{row}.{key}": value for key, value in values.items()}
-        for name, stage in self.stages.items():
-            metrics |= {f"stage.{name}.{key}": value for key, value in stage.metrics(m, span).items()}
-            metrics[f"stage.{name}.iterations"] = m.full(0.0, np.float64)
-        for name, pool in self.pools.items():
-            metrics |= {f"pool.{name}.{key}": value for key, value in pool.metrics(m, span).items()}
+        metrics |= self.gauges.metrics(m, span)
+        metrics |= self.claims.metrics(m, self.context.constants(m))
+        for declared in self.program.stages:
+            stage = self.stages[declared.name]
+            for i, label in enumerate(_labels(f"stage.{declared.name}", declared.size)):
+                metrics |= {f"{label}.{key}": value for key, value in stage.metrics(m, span, i).items()}
+                metrics[f"{label}.iterations"] = m.full(0.0, np.float64)
+        for pool in self.program.pools:
+            for i, label in enumerate(_labels(f"pool.{pool.name}", pool.size)):
+                metrics |= {f"{label}.{key}": value for key, value in self.pools[pool.name].metrics(m, span, i).items()}
         self.metric_names = tuple(metrics)
         return {
-            "metrics": jnp.stack([metrics[name] for name in metrics], axis=-1),
+            "metrics": metrics,
             "status": m.u(core.status),
             "error": m.u(core.error),
             "time": m.f(core.now),
@@ -385,3 +438,8 @@ class LaneProgram:
         nan = m.full(np.nan, np.float64)
         row = {"count": m.full(0.0, np.float64), "mean": nan, "cv2": nan}
         return row if self.capacities["samples"] else row | {"p99": nan}
+
+
+def _labels(name: str, size: int | None) -> list[str]:
+    """The names of a resource's members, as metrics have them."""
+    return [name] if size is None else [f"{name}[{i}]" for i in range(size)]

@@ -27,9 +27,11 @@ class Site:
     index: int
     hold: ir.Hold
     outer: tuple[Site, ...]
+    body: int = -1
+    """The segment of its body."""
 
 
-# Operations of a segment. Plain statements (ir.Set, ir.Observe, ir.Drop) stand for themselves.
+# Operations of a segment. Plain statements (ir.Set, ir.Observe, ir.Drop, ir.Choose) stand for themselves.
 
 
 @dataclass
@@ -59,17 +61,28 @@ class SetReturn:
 
 
 @dataclass
-class Enter:
-    """The hold was admitted; its body begins."""
+class Advance:
+    """`load`: the position on the pool of the hold around it advances."""
 
-    site: Site
+    statement: ir.Load
+    sites: tuple[Site, ...]
+
+
+@dataclass
+class StartLeg:
+    """`fork`: a leg starts at `segment`."""
+
+    statement: ir.Fork
+    segment: int
 
 
 # Ends of a segment.
 
 
 @dataclass
-class Fork:
+class Split:
+    """A branch whose arms wait, or the test of a loop."""
+
     guard: ir.Expr
     then: Code
     other: Code
@@ -88,9 +101,9 @@ class Return:
 
 @dataclass
 class Job:
-    """Run work on a stage; resume at `segment`."""
+    """Run work on a stage, or on several at once; resume at `segment`."""
 
-    run: ir.Run
+    run: ir.Run | ir.Flow
     segment: int
 
 
@@ -111,14 +124,44 @@ class Leave:
 
 
 @dataclass
+class GiveBack:
+    """`release`: the pools are served, then the session goes on at `segment`."""
+
+    statement: ir.Release
+    sites: tuple[Site, ...]
+    segment: int
+
+
+@dataclass
+class Growth:
+    """`grow`, of a hold among `sites`: the session goes on at `segment`, now or when there is room."""
+
+    statement: ir.Grow
+    sites: tuple[Site, ...]
+    segment: int
+
+
+@dataclass
+class Gather:
+    """`join`: go on at `segment` when no leg is live."""
+
+    segment: int
+
+
+@dataclass
 class Finish:
     """The session ends, out of the holds `held` (outermost first)."""
 
     held: tuple[Site, ...]
 
 
-Op = ir.Set | ir.Observe | ir.Drop | Test | StartTurn | EndTurn | SetReturn | Enter
-Last = Fork | Goto | Return | Job | Join | Leave | Finish
+@dataclass
+class EndLeg:
+    """The leg ends."""
+
+
+Op = ir.Set | ir.Observe | ir.Drop | ir.Choose | Test | StartTurn | EndTurn | SetReturn | Advance | StartLeg
+Last = Split | Goto | Return | Job | Join | Leave | GiveBack | Growth | Gather | Finish | EndLeg
 
 
 @dataclass
@@ -143,6 +186,7 @@ class Plan:
     """How many `turn;` statements the session has."""
     loops: bool = False
     """Whether a session can come back to a statement."""
+    forks: bool = False
 
 
 def make_plan(program: ir.Program) -> Plan:
@@ -152,20 +196,25 @@ def make_plan(program: ir.Program) -> Plan:
 Continuation = Callable[[], Code]
 
 
+_WAITING = (*(ir.Run, ir.Flow, ir.Hold, ir.Turn, ir.End, ir.Loop, ir.While, ir.Release, ir.Grow, ir.Join),)
+
+
 def _waits(stmt: ir.Stmt) -> bool:
-    """Whether a statement ends a segment (it may wait, loop, or end the session)."""
-    waiting = (ir.Run, ir.Hold, ir.Turn, ir.End, ir.Loop, ir.While)
-    return any(isinstance(node, waiting) for node in ir.walk(stmt))
+    """Whether a statement ends a segment (it may wait, loop, serve the pools, or end the session)."""
+    if isinstance(stmt, ir.Fork):
+        return False  # its block runs on its own
+    return any(isinstance(node, _WAITING) for node in ir.walk(stmt))
 
 
 class _Planner:
     def __init__(self, program: ir.Program):
         self.program = program
         self.plan = Plan()
+        nodes = list(ir.walk((program.session, program.server)))
         self.plan.turns = sum(isinstance(n, ir.Turn) for n in ir.walk(program.session))
-        self.plan.loops = any(isinstance(n, ir.Loop | ir.While) for n in ir.walk((program.session, program.server)))
-        self._server: int | None = None
-        self._outer_turn: tuple[Site, ...] | None = None
+        self.plan.loops = any(isinstance(n, ir.Loop | ir.While) for n in nodes)
+        self.plan.forks = any(isinstance(n, ir.Fork) for n in nodes)
+        self._server: dict[tuple[int, ...], int] = {}
         code = self._sequence(program.session, (), lambda: Code([], Finish(())))
         self.plan.start = self._segment(code, AFTER_EVENT)
 
@@ -199,7 +248,7 @@ class _Planner:
         ops: list[Op] = []
         for i, stmt in enumerate(stmts):
             if not _waits(stmt):
-                ops.append(self._plain(stmt))
+                ops.append(self._plain(stmt, held))
                 continue
             rest = stmts[i + 1 :]
             code = self._waiting(stmt, held, partial(self._sequence, rest, held, k) if rest else k)
@@ -207,18 +256,30 @@ class _Planner:
         code = k()
         return Code(ops + code.ops, code.last)
 
-    def _plain(self, stmt: ir.Stmt) -> Op:
-        if isinstance(stmt, ir.Branch):
-            return Test(stmt, [self._plain(s) for s in stmt.then], [self._plain(s) for s in stmt.other])
-        assert isinstance(stmt, ir.Set | ir.Observe | ir.Drop)
+    def _plain(self, stmt: ir.Stmt, held: tuple[Site, ...]) -> Op:
+        match stmt:
+            case ir.Branch():
+                return Test(stmt, [self._plain(s, held) for s in stmt.then], [self._plain(s, held) for s in stmt.other])
+            case ir.Load(pool):
+                return Advance(stmt, _around(pool, held))
+            case ir.Fork(body):
+                code = self._sequence(body, (), lambda: Code([], EndLeg()))
+                return StartLeg(stmt, self._segment(code, AFTER_EVENT))
+        assert isinstance(stmt, ir.Set | ir.Observe | ir.Drop | ir.Choose)
         return stmt
 
     def _waiting(self, stmt: ir.Stmt, held: tuple[Site, ...], k: Continuation) -> Code:
         match stmt:
             case ir.End():
                 return Code([], Finish(held))
-            case ir.Run():
+            case ir.Run() | ir.Flow():
                 return Code([], Job(stmt, self._segment(k(), AFTER_EVENT)))
+            case ir.Release(pool):
+                return Code([], GiveBack(stmt, _around(pool, held), self._segment(k(), AFTER_SERVE)))
+            case ir.Grow(pool):
+                return Code([], Growth(stmt, _around(pool, held), self._segment(k(), AFTER_EVENT)))
+            case ir.Join():
+                return Code([], Gather(self._segment(k(), AFTER_EVENT)))
             case ir.Hold():
                 site = Site(len(self.plan.sites), stmt, held)
                 self.plan.sites.append(site)
@@ -226,14 +287,14 @@ class _Planner:
                 def leave() -> Code:
                     return Code([], Leave(site, self._segment(k(), AFTER_SERVE)))
 
-                body = self._sequence(stmt.body, (*held, site), leave)
-                return Code([], Join(site, self._segment(Code([Enter(site), *body.ops], body.last), AFTER_SERVE)))
+                site.body = self._segment(self._sequence(stmt.body, (*held, site), leave), AFTER_SERVE)
+                return Code([], Join(site, site.body))
             case ir.Branch():
                 if _falls_through(stmt.then) and _falls_through(stmt.other):
                     k = self._shared(k)
                 then = self._sequence(stmt.then, held, k)
                 other = self._sequence(stmt.other, held, k)
-                return Code([], Fork(stmt.guard, then, other, stmt))
+                return Code([], Split(stmt.guard, then, other, stmt))
             case ir.Loop():
                 head = self._reserve(AFTER_EVENT)
                 head.code = self._sequence(stmt.body, held, lambda: Code([], Goto(head.index)))
@@ -241,7 +302,7 @@ class _Planner:
             case ir.While():
                 head = self._reserve(AFTER_EVENT)
                 body = self._sequence(stmt.body, held, lambda: Code([], Goto(head.index)))
-                head.code = Code([], Fork(stmt.guard, body, k(), stmt))
+                head.code = Code([], Split(stmt.guard, body, k(), stmt))
                 return Code([], Goto(head.index))
             case ir.Turn():
                 return self._turn(stmt, held, k)
@@ -251,18 +312,21 @@ class _Planner:
         if self.plan.turns == 1:
             code = self._sequence(self.program.server, held, lambda: self._after_turn(k))
             return Code([StartTurn(stmt), *code.ops], code.last)
-        if self._outer_turn is not None and self._outer_turn != held:
-            raise NotImplementedError("`turn;` inside different holds")
-        self._outer_turn = held
         back = self._segment(k(), AFTER_EVENT)
-        if self._server is None:
+        around = tuple(site.index for site in held)
+        if around not in self._server:
             code = self._sequence(self.program.server, held, lambda: Code([EndTurn()], Return()))
-            self._server = self._segment(Code([StartTurn(stmt), *code.ops], code.last), AFTER_EVENT)
-        return Code([SetReturn(back)], Goto(self._server))
+            self._server[around] = self._segment(Code([StartTurn(stmt), *code.ops], code.last), AFTER_EVENT)
+        return Code([SetReturn(back)], Goto(self._server[around]))
 
     def _after_turn(self, k: Continuation) -> Code:
         code = k()
         return Code([EndTurn(), *code.ops], code.last)
+
+
+def _around(pool: ir.Ref, held: tuple[Site, ...]) -> tuple[Site, ...]:
+    """The holds around that list a pool of this name, innermost first."""
+    return tuple(s for s in reversed(held) if any(part.pool.name == pool.name for part in s.hold.parts))
 
 
 def _falls_through(stmts: tuple[ir.Stmt, ...]) -> bool:

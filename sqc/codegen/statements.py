@@ -2,40 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from sqc_runtime.core import Core
+from sqc_runtime.cache import precedes
+from sqc_runtime.flows import SharedStage
 from sqc_runtime.memory import Memory
-from sqc_runtime.ops import greater, lesser, where
-from sqc_runtime.pools import Pool
-from sqc_runtime.stages import Stage
-from sqc_runtime.statistics import Row
+from sqc_runtime.ops import floor, where
 
 from .. import ir
 from . import errors
-from .draws import Position, Prefetch
-from .expressions import Scope, as_u32, compute, draws_bound, evaluate, is_test, number
+from .context import Context
+from .expressions import Scope, as_u32, draws_bound, evaluate, is_test, number
+from .growth import Growing
+from .holds import Holds, Part
+from .leases import Leases
+from .legs import Legs
 from .plan import (
+    Advance,
     Code,
+    EndLeg,
     EndTurn,
-    Enter,
     Finish,
-    Fork,
+    Gather,
+    GiveBack,
     Goto,
+    Growth,
     Job,
     Join,
     Leave,
     Op,
-    Plan,
     Return,
     SetReturn,
     Site,
+    Split,
+    StartLeg,
     StartTurn,
     Test,
 )
+from .policies import Policies
 
 U32 = np.uint32
 JUMP_LIMIT = 1_000_000
@@ -44,187 +52,165 @@ JUMP_LIMIT = 1_000_000
 class Statements:
     """Code for the segments of one program. Registers and fields are reserved when it is made."""
 
-    def __init__(
-        self,
-        program: ir.Program,
-        plan: Plan,
-        core: Core,
-        stages: dict[str, Stage],
-        pools: dict[str, Pool],
-        rows: dict[str, Row],
-        prefetch: Prefetch,
-    ):
-        self.program, self.plan, self.core = program, plan, core
-        self.stages, self.pools, self.rows, self.prefetch = stages, pools, rows, prefetch
-        layout = core.layout
-        self.inputs = {decl.name: layout.f(f"input.{decl.name}") for decl in program.inputs}
-        names = [n for n in program.attributes if n not in ("serial", "turn_no", "cached", "computed")]
-        self._first_attribute = layout.field("f", "attributes", max(len(names) + 2, 1))
-        self.attribute_count = len(names) + 2
-        fields = {name: self._first_attribute + i for i, name in enumerate(["cached", "computed", *names])}
-        self.attributes = {**fields, "serial": core.serial, "turn_no": core.turn_no}
+    def __init__(self, context: Context, stale: int):
+        self.context, self.plan, self.core = context, context.plan, context.core
+        self.vanish = len(self.plan.segments)
+        """The segment of jobs for which nobody waits."""
+        policies = Policies(context, self.vanish)
+        self.holds = Holds(context, policies)
+        self.growing = Growing(context, self.holds, policies)
+        self.leases = Leases(context, self.holds, stale)
+        self.legs = Legs(context)
+        layout = self.core.layout
         self.jumps = layout.u("jumps")
-        self._return = layout.field("u", "return") if plan.turns > 1 else None
-        outers = {outer.index for site in plan.sites for outer in site.outer}
-        self._allocation = {
-            site.index: layout.field("f", f"hold{site.index}.units")
-            if site.index in outers
-            else layout.shared_field("f", "hold.units")
-            for site in plan.sites
-        }
-        self._copies = outers
-        self.site_of = layout.field("u", "hold.site") if len(plan.sites) > 1 else None
-        self.statements: list[ir.Span | None] = [None]
-
-    # -- scopes
-    def statement(self, stmt: Any) -> int:
-        """The number of a statement in run-time errors."""
-        span = getattr(stmt, "span", None)
-        if span not in self.statements:
-            self.statements.append(span)
-        return self.statements.index(span)
-
-    def constants(self, m: Memory) -> Scope:
-        """What an expression without a session sees."""
-        core = self.core
-        return Scope(
-            m=m,
-            mul=lambda x, y: core.mul(m, x, y),
-            opaque=lambda x: x + m.f(core.nz),
-            now=lambda: m.f(core.now),
-            input=lambda name: m.f(self.inputs[name]),
-            read=lambda kind, resource: self._read(m, kind, resource, None),
-        )
-
-    def scope(self, m: Memory, slot: Any) -> Scope:
-        core = self.core
-        return replace(
-            self.constants(m),
-            attribute=lambda name: m.f(core.sf(slot, self.attributes[name])),
-            read=lambda kind, resource: self._read(m, kind, resource, slot),
-        )
-
-    def _read(self, m: Memory, kind: str, resource: str, slot: Any) -> Any:
-        match kind:
-            case "queue":
-                return self.stages[resource].present(m)
-            case "busy":
-                return self.stages[resource].in_service(m)
-            case "used" | "holders":
-                return m.f(self.pools[resource].signal(kind))
-            case "queued":
-                return m.f(self.pools[resource].signal("queue"))
-            case "free":
-                pool = self.pools[resource]
-                return m.f(pool.cap) - m.f(pool.signal("used"))
-            case "cachedin":
-                return self.pools[resource].own(m, slot) if slot is not None else m.full(0.0, np.float64)
-        raise NotImplementedError(f"`{kind}`")
+        self._return = layout.field("u", "return") if self.plan.turns > 1 else None
+        self.spills = any(pool.spill for pool in context.program.pools)
+        self.always_serves = _reads_live_state(context.program)
+        """Whether any event can change who is admitted."""
+        holds = [site.hold for site in self.plan.sites]
+        self.asks_for_more = any(part.refusable != _demand(part) for hold in holds for part in hold.parts)
+        """Whether a demand can be larger than the capacity and wait all the same."""
 
     # -- plain operations
     def _ops(self, ops: list[Op], s: Scope, slot: Any) -> None:
         for op in ops:
             self._op(op, s, slot)
 
-    def _block(self, stmts: tuple[ir.Stmt, ...], s: Scope, slot: Any) -> None:
+    def block(self, stmts: tuple[ir.Stmt, ...], s: Scope, slot: Any) -> None:
         """An init or turn block: its statements are plain operations."""
         for stmt in stmts:
             assert isinstance(stmt, ir.Set | ir.Observe)
             self._op(stmt, s, slot)
 
     def _op(self, op: Op, s: Scope, slot: Any) -> None:
-        m, core = s.m, self.core
+        m, core, context = s.m, self.core, self.context
         match op:
             case ir.Set(name, value):
-                result = number(compute(value, s))
-                m.setf(core.sf(slot, self.attributes[name]), result)
+                context.set(m, slot, name, number(evaluate(value, s)))
             case ir.Observe(name, value):
-                self.rows[f"observe.{name}"].record(m, number(compute(value, s)), slot)
-            case ir.Drop(pool):
-                self.pools[pool].consume(m, slot)
+                sample = number(evaluate(value, s))
+                context.rows[f"observe.{name}"].record(m, sample, slot)
+                context.claims.sample(m, name, sample)
+            case ir.Drop(ref):
+                pool = context.pools[ref.name]
+                if pool.cache is not None:
+                    i = context.index(ref, pool.members, s, op)
+                    pool.cache.consume(m, context.owner(m, slot), i)
+            case ir.Choose():
+                self._choose(op, s, slot)
             case Test():
                 self._test(op, s, slot)
             case StartTurn():
                 self._start_turn(s, slot)
             case EndTurn():
                 response = m.f(core.now) - m.f(core.sf(slot, core.turn_start))
-                self.rows["client.response"].record(m, response, slot)
+                context.rows["client.response"].record(m, response, slot)
             case SetReturn(segment):
                 assert self._return is not None
                 m.setu(core.su(slot, self._return), U32(segment))
-            case Enter(site):
-                if site.index in self._copies:
-                    units = m.f(core.sf(slot, self.pools[site.hold.pool].units))
-                    m.setf(core.sf(slot, self._allocation[site.index]), units)
+            case Advance(statement, sites):
+                self.holds.load(statement, sites, s, slot)
+            case StartLeg(_, segment):
+                self.legs.start(m, slot, segment)
 
     def _guard(self, guard: ir.Expr, stmt: Any, s: Scope) -> Any:
         """A guard as a boolean; anything but 0 and 1 ends the lane."""
-        value = compute(guard, s)
+        value = evaluate(guard, s)
         if is_test(value):
             return value
         bad = ~((value == 0) | (value == 1))
-        self.core.fail(s.m, bad, errors.GUARD, self.statement(stmt))
+        self.context.fail(s.m, bad, errors.GUARD, stmt)
         return value == 1
 
     def _test(self, op: Test, s: Scope, slot: Any) -> None:
         test = self._guard(op.branch.guard, op.branch, s)
         start = s.draws.mark() if s.draws else None
-        moves = draws_bound(op.branch.then) + draws_bound(op.branch.other) > 0
+        moves = s.draws is not None and draws_bound((op.branch.then, op.branch.other)) != 0
 
-        def arm(ops: list[Op]) -> Any:
+        def arm(ops: list[Op]) -> Callable[[], tuple[Any, ...]]:
             def run() -> tuple[Any, ...]:
-                inner = s.inner()
-                if inner.draws is not None:
-                    inner.draws.set(start)
-                self._ops(ops, inner, slot)
-                return (as_u32(inner.draws.mark()),) if inner.draws and moves else ()
+                if s.draws is not None:
+                    s.draws.set(start)
+                self._ops(ops, s, slot)
+                return (as_u32(s.draws.mark()),) if s.draws is not None and moves else ()
 
             return run
 
-        if op.other or moves:
-            out = s.m.either(test, arm(op.then), arm(op.other), (s.m.full(0, U32),) if moves else ())
-        else:
-            out = s.m.when(test, arm(op.then))
+        if moves and isinstance(start, int):
+            s.m.full(0, U32)
+            start = s.m.full(start, U32)
+        out = s.m.either(test, arm(op.then), arm(op.other))
         if s.draws is not None:
             s.draws.set(out[0] if moves else start)
 
+    def _choose(self, op: ir.Choose, s: Scope, slot: Any) -> None:
+        """Set the attribute to each index in turn; the least keys win, the smallest index among equals."""
+        m, context = s.m, self.context
+        count = number(evaluate(op.count, s))
+        context.fail(m, ~((count >= 0) & (count == floor(count))), errors.CHOICES, op)
+
+        def keys(index: Any) -> list[Any]:
+            context.set(m, slot, op.name, index)
+            return [number(evaluate(key, s)) for key in op.keys]
+
+        def compare(index: Any, best_index: Any, *best: Any) -> tuple[Any, ...]:
+            found = keys(index)
+            before = precedes(m, found, best) | (best_index < 0)
+            return (
+                index + 1.0,
+                where(before, index, best_index),
+                *(where(before, a, b) for a, b in zip(found, best, strict=True)),
+            )
+
+        start = (m.full(0.0, np.float64), m.full(-1.0, np.float64), *[m.full(np.inf, np.float64)] * len(op.keys))
+        _, chosen, *_ = m.loop(lambda index, *_: index < count, compare, start)
+        context.set(m, slot, op.name, where(chosen < 0, m.full(0.0, np.float64), chosen))
+
     def _start_turn(self, s: Scope, slot: Any) -> None:
-        m, core = s.m, self.core
+        m, core, context = s.m, self.core, self.context
         turn = m.addu(core.su(slot, core.turn_count), 1)
         m.addf(core.turns, m.f(core.warm))
         m.setf(core.sf(slot, core.turn_start), m.f(core.now))
         m.addf(core.sf(slot, core.turn_no), 1.0)
-        self.prefetch.turn_started(m, slot, turn)
-        if self.program.turn:
-            marks = Scope(**{**vars(s), "draws": self.prefetch.marks(m, slot, turn)})
-            self._block(self.program.turn, marks, slot)
+        context.prefetch.turn_started(m, slot, turn)
+        if context.traces is not None:
+            context.traces.next_row(m, slot, lambda name, value: context.set(m, slot, name, value))
+        if context.program.turn:
+            marks = replace(s, draws=context.prefetch.marks(m, slot, turn))
+            self.block(context.program.turn, marks, slot)
 
     def init(self, m: Memory, slot: Any) -> None:
         """The init block of a new session."""
-        s = self.scope(m, slot)
-        s.draws = self.prefetch.marks(m, slot, m.full(0, U32)) if self.prefetch.need.init else None
-        self._block(self.program.init, s, slot)
+        s = self.context.scope(m, slot)
+        s.draws = self.context.prefetch.init_marks(m, slot)
+        self.block(self.context.program.init, s, slot)
+
+    def born(self, m: Memory, slot: Any) -> None:
+        """Set what a new session's slot must say."""
+        m.setu(self.core.su(slot, self.context.waits_at), U32(0))
+        self.legs.born(m, slot)
+        self.growing.born(m, slot)
+        self.leases.born(m, slot)
 
     # -- segments
     def segment(self, m: Memory, code: Code, slot: Any) -> None:
-        s = self.scope(m, slot)
-        s.draws = self.prefetch.session(m, slot)
+        s = self.context.scope(m, slot)
+        s.draws = self.context.prefetch.session(m, slot, code)
         self._code(code, s, slot)
 
     def _code(self, code: Code, s: Scope, slot: Any) -> None:
         self._ops(code.ops, s, slot)
         m, core, last = s.m, self.core, code.last
         match last:
-            case Fork(guard, then, other, statement):
+            case Split(guard, then, other, statement):
                 test = self._guard(guard, statement, s)
                 start = s.draws.mark() if s.draws else None
 
                 def arm(code: Code) -> Any:
                     def run() -> None:
-                        inner = s.inner()
-                        if inner.draws is not None:
-                            inner.draws.set(start)
-                        self._code(code, inner, slot)
+                        if s.draws is not None:
+                            s.draws.set(start)
+                        self._code(code, s, slot)
 
                     return run
 
@@ -238,17 +224,22 @@ class Statements:
             case Job(run, segment):
                 self._job(run, segment, s, slot)
             case Join(site, segment):
-                self._join(site, segment, s, slot)
+                self.holds.reach(site, segment, s, slot, lambda: self._finish(site.outer, s, slot))
             case Leave(site, segment):
-                self._release(site, s, slot)
-                m.setf(core.sf(slot, self.attributes["computed"]), 0.0)
-                m.setu(core.su(slot, core.pc), U32(segment))
-                m.setu(core.serve_now, U32(1))
+                self.holds.leave(site, s, slot, lease=True)
+                self._serve_first(m, slot, segment)
+            case GiveBack(statement, sites, segment):
+                self._give_back(statement, sites, s, slot)
+                self._serve_first(m, slot, segment)
+            case Growth():
+                self.growing.grow(last, s, slot)
+            case Gather(segment):
+                self.legs.gather(m, slot, segment)
+            case EndLeg():
+                self.legs.end(m, slot)
             case Finish(held):
                 self._finish(held, s, slot)
-        used = s.draws
-        assert used is None or isinstance(used, Position)
-        self.prefetch.session_used(m, slot, used)
+        self.context.prefetch.session_used(m, slot, s.draws)
 
     def _continue(self, m: Memory, slot: Any, segment: Any) -> None:
         """Go on at a segment without waiting."""
@@ -258,119 +249,114 @@ class Statements:
             jumps = m.addu(self.jumps, 1)
             core.fail(m, jumps > JUMP_LIMIT, errors.ENDLESS, 0)
 
-    def _job(self, run: ir.Run, segment: int, s: Scope, slot: Any) -> None:
-        m, core = s.m, self.core
-        work = number(compute(run.work, s))
+    def _serve_first(self, m: Memory, slot: Any, segment: int) -> None:
+        """The pools are served before the session goes on."""
+        m.setu(self.core.su(slot, self.core.pc), U32(segment))
+        m.setu(self.core.serve_now, U32(1))
+
+    def _job(self, run: ir.Run | ir.Flow, segment: int, s: Scope, slot: Any) -> None:
+        m, core, context = s.m, self.core, self.context
+        work = number(evaluate(run.work, s))
         m.setu(core.su(slot, core.pc), U32(segment))
         m.setu(core.current, U32(0))
-        stage = self.stages[run.stage]
-        statement = self.statement(run)
+
+        def begin() -> None:
+            if isinstance(run, ir.Flow):
+                self._flow(run, s, slot, work)
+                return
+            stage = context.stages[run.stage.name]
+            stage.begin(m, slot, work, context.index(run.stage, stage.members, s, run))
 
         def no_job() -> None:
-            core.fail(m, ~(work == 0), errors.WORK, statement)
+            context.fail(m, ~(work == 0), errors.WORK, run)
             core.push_ready(m, slot)
 
-        m.either(work > 0, lambda: stage.begin(m, slot, work), no_job)
+        m.either(work > 0, begin, no_job)
 
-    def _join(self, site: Site, segment: int, s: Scope, slot: Any) -> None:
-        m, core, hold = s.m, self.core, site.hold
-        pool = self.pools[hold.pool]
-        units = number(compute(hold.units, s))
-        statement = self.statement(hold)
+    def _flow(self, run: ir.Flow, s: Scope, slot: Any, work: Any) -> None:
+        """A job on several stages at once."""
+        m, context = s.m, self.context
+        held: list[tuple[SharedStage, Any]] = []
+        for ref in run.stages:
+            stage = context.stages[ref.name]
+            assert isinstance(stage, SharedStage)
+            held.append((stage, context.index(ref, stage.members, s, run)))
+        held[0][0].flows.begin(m, slot, work, held)
 
-        def wait() -> None:
-            m.setu(core.su(slot, core.pc), U32(segment))
-            m.setu(core.current, U32(0))
-            if self.site_of is not None:
-                m.setu(core.su(slot, self.site_of), U32(site.index))
-            pool.join(m, slot, units)
-            m.setu(core.dirty, U32(1))
+    def _give_back(self, statement: ir.Release, sites: tuple[Site, ...], s: Scope, slot: Any) -> None:
+        """`release`: what the innermost hold around still has of the pool, else the session's oldest lease of it."""
+        m, context = s.m, self.context
+        lasts: Callable[[], None] = lambda: self.leases.release(  # noqa: E731
+            m, statement.pool, s, context.owner(m, slot), statement
+        )
+        for part in reversed(self.holds.parts_of(statement.pool, sites)):
 
-        def refuse() -> None:
-            core.fail(m, ~(units >= 0), errors.UNITS, statement)
-            m.addf(pool.rejected, 1.0)
-            self._finish(site.outer, s.inner(), slot)
+            def innermost(part: Part = part, lasts: Callable[[], None] = lasts) -> None:
+                m.either(self.holds.is_held(m, part, slot), lambda: self.holds.give_back(m, part, s, slot), lasts)
 
-        joins = units >= 0
-        if hold.refusable is not None:
-            joins = joins & (units <= m.f(pool.cap))
-        m.either(joins, wait, refuse)
-
-    def _release(self, site: Site, s: Scope, slot: Any) -> None:
-        """End a hold: free its units, keep what its cache clause says."""
-        m, core, hold = s.m, self.core, site.hold
-        pool = self.pools[hold.pool]
-        units = m.f(core.sf(slot, self._allocation[site.index]))
-        pool.give_back(m, units)
-        if not self._holds_again(site):
-            m.addf(pool.signal("holders"), -1.0)
-        if hold.cache is not None:
-            keep = number(compute(hold.cache, s))
-            pool.keep(m, slot, lesser(greater(keep, 0.0), units))  # NaN keeps nothing
-
-    def _holds_again(self, site: Site) -> bool:
-        """Whether an outer hold of the same pool is around this one (a session counts once)."""
-        return any(outer.hold.pool == site.hold.pool for outer in site.outer)
+            lasts = innermost
+        lasts()
 
     def _finish(self, held: tuple[Site, ...], s: Scope, slot: Any) -> None:
         """The session ends: its holds end innermost first, its prefixes stay, its slot is free."""
-        m, core = s.m, self.core
+        m, core, context = s.m, self.core, self.context
+        if self.plan.forks:
+            core.fail(m, self.legs.are_live(m, slot), errors.LIVE_LEGS, 0)
         for site in reversed(held):
-            self._release(site, s, slot)
-        if held:
+            self.holds.leave(site, s, slot)
+        self.leases.end_all(m, s, slot)
+        if held or self.leases.parts:
             m.setu(core.dirty, U32(1))
-        for pool in self.pools.values():
-            pool.disown(m, slot)
+        for pool in context.pools.values():
+            if pool.cache is not None:
+                pool.cache.disown(m, slot)
         m.addf(core.signals.at("live"), -1.0)
         m.addf(core.ended, m.f(core.warm))
         core.release(m, slot)
         m.setu(core.current, U32(0))
-        if isinstance(self.program.arrival, ir.Closed):
+        if isinstance(context.program.arrival, ir.Closed):
             m.addu(core.births, 1)
+
+    def end_of_job(self, m: Memory, slot: Any) -> None:
+        """A job for which nobody waited is done."""
+        self.core.release(m, slot)
+        m.setu(self.core.current, U32(0))
 
     # -- admission
     def serve(self, m: Memory) -> None:
-        """Every pool in declaration order: admit what fits."""
-        for name, pool in self.pools.items():
-            sites = [site for site in self.plan.sites if site.hold.pool == name]
-            if sites:
-                m.when(pool.waiting(m), lambda pool=pool, sites=sites: self._serve(m, pool, sites))  # type: ignore[misc]
+        """Every pool in declaration order: growers, then whoever fits."""
+        grown = {pool.name for pool in self.growing.pools}
+        for name, pool in self.context.pools.items():
+            waits = bool(self.holds.sites_of(name))
 
-    def _serve(self, m: Memory, pool: Pool, sites: list[Site]) -> None:
-        core = self.core
+            def member(i: Any, name: str = name, waits: bool = waits) -> None:
+                if name in grown:
+                    self.growing.retry(m, name, i)
+                if waits:
+                    self.holds.serve(m, name, i)
 
-        def is_site(site: Site, slot: Any) -> Any:
-            assert self.site_of is not None
-            return m.u(core.su(slot, self.site_of)) == site.index
+            if not waits and name not in grown:
+                continue
+            if pool.members == 1:
+                member(0)
+                continue
 
-        def units_of(slot: Any) -> Any:
-            """The demand now: what was computed on joining, unless it reads live state."""
-            units = m.f(core.sf(slot, pool.units))
-            for site in sites:
-                if site.hold.refusable is None:
-                    live = number(evaluate(site.hold.units, self.scope(m, slot)))
-                    units = live if len(sites) == 1 else where(is_site(site, slot), live, units)
-            return units
+            def each(i: Any, member: Callable[[Any], None] = member) -> tuple[Any]:
+                member(i)
+                return (i + U32(1),)
 
-        def admit(slot: Any) -> None:
-            units = units_of(slot)
-            m.setf(core.sf(slot, pool.units), units)
-            consuming = [site for site in sites if site.hold.cache is not None]
-            own = m.full(0.0, np.float64)
-            if len(consuming) == len(sites):
-                own = pool.consume(m, slot)
-            elif consuming:
-                test = m.full(False, np.bool_)
-                for site in consuming:
-                    test = test | is_site(site, slot)
-                (own,) = m.when(test, lambda: (pool.consume(m, slot),), (own,))
-            pool.take(m, units)
-            again = [site for site in sites if self._holds_again(site)]
-            count = m.full(1.0, np.float64)
-            for site in again:
-                count = where(is_site(site, slot), m.full(0.0, np.float64), count)
-            m.addf(pool.signal("holders"), count)
-            m.setf(core.sf(slot, self.attributes["cached"]), own)
-            core.push_ready(m, slot)
+            m.loop(lambda i, n=pool.members: i < n, each, (m.full(0, U32),))
 
-        pool.serve(m, units_of, admit)
+
+def _demand(part: ir.Part) -> ir.Expr:
+    """What is refused when it exceeds the capacity, if nothing of it reads live state."""
+    return part.units if part.reserve is None else ir.Binary("max", part.units, part.reserve)
+
+
+def _reads_live_state(program: ir.Program) -> bool:
+    """Whether a hold's demand or a queue key reads what changes without a release."""
+    holds = [n for n in ir.walk((program.session, program.server)) if isinstance(n, ir.Hold)]
+    demands = [e for hold in holds for p in hold.parts for e in (p.units, p.reserve) if e is not None]
+    keys = [key for pool in program.pools for key in pool.queue]
+    live = (ir.Read, ir.Now, ir.Price, ir.Context)
+    return any(isinstance(node, live) for node in ir.walk((*demands, *keys)))

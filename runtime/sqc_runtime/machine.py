@@ -1,0 +1,180 @@
+"""Machine code: LLVM instructions of a lane program into a function that runs many lanes.
+
+One call runs lanes one after the other on the calling thread and lets other threads run meanwhile.
+The object code can be kept and loaded again by another process on the same kind of processor.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import functools
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+import llvmlite.ir as ll
+import numpy as np
+from numpy.typing import NDArray
+
+from .memory import DTYPES, Layout
+from .native import NativeMemory
+from .value import Value, type_of
+
+_ENTRY = "lanes"
+_LIBRARY = {"sqc_log": "log", "sqc_exp": "exp", "sqc_pow": "pow"}
+"""Functions of the C library that code calls, by the names it calls them."""
+_LOCK = threading.Lock()
+I64 = ll.IntType(64)
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a call gives: metrics [lanes, metrics], status and error words, end times, last sessions, samples."""
+
+    metrics: NDArray[np.float64]
+    status: NDArray[np.uint32]
+    error: NDArray[np.uint32]
+    time: NDArray[np.float64]
+    session: NDArray[np.float64]
+    samples: NDArray[np.float64]
+    """Bank `x` as the last lane left it."""
+
+
+def lanes_module(layout: Layout, simulate: Callable[..., dict[str, Any]], columns: int) -> ll.Module:
+    """A module with the function `lanes`: `simulate(memory, seed, *columns)` for one lane after the other."""
+    module = ll.Module("sqc")
+    module.triple = llvm.get_process_triple()
+    banks = [bank for bank in (*layout.size, "d") if bank != "h"]
+    double, word = type_of(np.float64), type_of(np.uint32)
+    pointers = [type_of(DTYPES[bank]).as_pointer() for bank in banks]
+    arguments = [I64, I64.as_pointer(), *[double.as_pointer()] * 2, word.as_pointer(), double.as_pointer(), *pointers]
+    function = ll.Function(module, ll.FunctionType(ll.VoidType(), arguments), _ENTRY)
+    for argument in function.args[1:]:
+        argument.add_attribute("noalias")
+    count, seeds, given, metrics, words, ends, *cells = function.args
+    b = ll.IRBuilder(function.append_basic_block("entry"))
+    memory = NativeMemory(b, dict(zip(banks, cells, strict=True)), layout.registers)
+
+    def at(pointer: Any, index: Any) -> Any:
+        return b.gep(pointer, [index], inbounds=True)
+
+    def lane(k: Value) -> tuple[Value]:
+        for bank in ("f", "u"):
+            _zero(memory, bank, layout.size[bank])
+        seed = Value(b, b.load(at(seeds, k.ssa)), np.uint64)
+        values = [
+            Value(b, b.load(at(given, b.add(b.mul(ll.Constant(I64, i), count), k.ssa))), np.float64)
+            for i in range(columns)
+        ]
+        out = simulate(memory, seed, *values)
+        row = b.mul(k.ssa, ll.Constant(I64, len(out["metrics"])))
+        for i, value in enumerate(out["metrics"].values()):
+            b.store(value.ssa, at(metrics, b.add(row, ll.Constant(I64, i))))
+        pair = b.mul(k.ssa, ll.Constant(I64, 2))
+        for i, name in enumerate(("status", "error")):
+            b.store(out[name].ssa, at(words, b.add(pair, ll.Constant(I64, i))))
+        for i, name in enumerate(("time", "session")):
+            b.store(out[name].ssa, at(ends, b.add(pair, ll.Constant(I64, i))))
+        return (k + 1,)
+
+    memory.loop(lambda k: k < Value(b, count, np.int64), lane, (memory.full(0, np.int64),))
+    b.ret_void()
+    return module
+
+
+def _zero(memory: NativeMemory, bank: str, cells: int) -> None:
+    b, byte = memory.builder, ll.IntType(8)
+    clear = b.module.declare_intrinsic("llvm.memset", [byte.as_pointer(), I64])
+    first, _ = memory._place(bank, 0)
+    size = ll.Constant(I64, cells * np.dtype(DTYPES[bank]).itemsize)
+    b.call(clear, [b.bitcast(first, byte.as_pointer()), ll.Constant(byte, 0), size, ll.Constant(ll.IntType(1), 0)])
+
+
+def object_code(module: ll.Module) -> bytes:
+    """The module, optimised for this processor, as an object file."""
+    with _LOCK:
+        optimised = _optimised(str(module))
+        code: bytes = _target().emit_object(optimised)
+        return code
+
+
+def text_of(module: ll.Module, form: str) -> str:
+    """The optimised module as text: "llvm" or "assembly"."""
+    with _LOCK:
+        optimised = _optimised(str(module))
+        return str(optimised) if form == "llvm" else str(_target().emit_assembly(optimised))
+
+
+def _optimised(text: str) -> Any:
+    module = llvm.parse_assembly(text)
+    module.verify()
+    options = llvm.create_pipeline_tuning_options(speed_level=1)  # level 2 makes code no faster
+    builder = llvm.create_pass_builder(_target(), options)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+@functools.cache
+def _target() -> Any:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    host = llvm.Target.from_triple(llvm.get_process_triple())
+    features = llvm.get_host_cpu_features().flatten()
+    return host.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=2, jit=True)
+
+
+def processor() -> tuple[str, ...]:
+    """What object code depends on besides its module."""
+    features = llvm.get_host_cpu_features().flatten()
+    version = ".".join(map(str, llvm.llvm_version_info))
+    return llvmlite.__version__, version, llvm.get_process_triple(), llvm.get_host_cpu_name(), features
+
+
+class MachineCode:
+    """Object code, loaded: called with columns it runs their lanes.
+
+    `cells`: the length of each bank.
+    """
+
+    def __init__(self, code: bytes, cells: Mapping[str, int], metrics: int):
+        with _LOCK:
+            for name, function in _library().items():
+                llvm.add_symbol(name, function)
+            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _fresh_target())
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+            self._engine.finalize_object()
+            address = self._engine.get_function_address(_ENTRY)
+        self._call = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * (5 + len(cells)))(address)
+        self._cells, self._metrics = dict(cells), metrics
+
+    def __call__(self, seeds: NDArray[np.uint64], columns: NDArray[np.float64], data: NDArray[np.float64]) -> Results:
+        """Run the lanes of `seeds`; `columns` is [columns, lanes], `data` the read-only bank."""
+        count = len(seeds)
+        seeds, columns = np.ascontiguousarray(seeds), np.ascontiguousarray(columns)
+        metrics = np.empty((count, self._metrics))
+        words, ends = np.empty((count, 2), np.uint32), np.empty((count, 2))
+        banks = {b: data if b == "d" else np.empty(max(n, 1), DTYPES[b]) for b, n in self._cells.items()}
+        places = [a.ctypes.data for a in (seeds, columns, metrics, words, ends, *banks.values())]
+        self._call(count, *places)
+        return Results(metrics, words[:, 0], words[:, 1], ends[:, 0], ends[:, 1], banks["x"])
+
+
+def _fresh_target() -> Any:
+    """A target machine of one engine, which will own it."""
+    _target()
+    return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(opt=2, jit=True)
+
+
+@functools.cache
+def _library() -> dict[str, int]:
+    math = ctypes.CDLL(ctypes.util.find_library("m") or None)
+    return {name: ctypes.cast(getattr(math, plain), ctypes.c_void_p).value or 0 for name, plain in _LIBRARY.items()}
+
+
+def bank_cells(layout: Layout) -> dict[str, int]:
+    """The length of each bank of native code, in the order of the function's arguments."""
+    return {**{bank: size for bank, size in layout.size.items() if bank != "h"}, "d": 0}

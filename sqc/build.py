@@ -1,0 +1,185 @@
+"""Builds: a program with fixed capacities made executable, by LLVM or by JAX.
+
+* `NativeBuild`: machine code that runs lanes one after the other; it can be read from a file, and
+  then neither code generation nor JAX is loaded.
+* `PortableBuild`: the same lane program as a JAX function with its lanes side by side, for every
+  backend that JAX has.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sqc_runtime.machine import MachineCode, Results, bank_cells, lanes_module, object_code, text_of
+
+from . import ir, stored
+
+if TYPE_CHECKING:
+    from .codegen.lane import LaneProgram
+
+Columns = NDArray[np.float64]
+_IDLE_HORIZON = -1.0
+"""The horizon of lanes that only fill a call up: they end at once."""
+_WIDEST = 4096
+
+
+@dataclass(frozen=True)
+class About:
+    """What a caller must know of a build besides how to run it."""
+
+    metrics: tuple[str, ...]
+    statements: tuple[ir.Span | None, ...]
+    """Spans by statement number, as run-time errors report them."""
+    rows: Mapping[str, int]
+    """The first cell of each row of samples in the bank of samples."""
+    gauges: Mapping[str, int]
+    """The first cell of each gauge's change points there."""
+    cells: Mapping[str, int]
+    """The length of each bank."""
+
+
+def simulate(program: LaneProgram) -> Callable[..., dict[str, Any]]:
+    """One run as a function of memory, seed, horizon, warm-up, arrival limit and inputs."""
+
+    def run(memory: Any, seed: Any, horizon: Any, warmup: Any, limit: Any, *inputs: Any) -> dict[str, Any]:
+        return program.simulate(memory, seed, horizon, warmup, limit, inputs)
+
+    return run
+
+
+def trace_data(program: ir.Program) -> NDArray[np.float64]:
+    """The read-only bank: the number n of sessions of the trace, n + 1 first rows, then the rows."""
+    trace = program.trace
+    if trace is None:
+        return np.zeros(1)
+    starts = np.array(trace.starts, np.float64)
+    return np.concatenate([[len(starts) - 1.0], starts, np.array(trace.rows, np.float64).reshape(-1)])
+
+
+class _Build:
+    mode: str
+    about: About
+    seconds: float
+    from_cache: bool
+
+    def __init__(self, program: ir.Program, capacities: Mapping[str, int]):
+        self._program, self._capacities = program, capacities
+        self.data = trace_data(program)
+
+    @cached_property
+    def lane_program(self) -> LaneProgram:
+        from .codegen.lane import LaneProgram  # here: a kernel from a file does without code generation
+
+        return LaneProgram(self._program, self._capacities, self.mode)
+
+    def _about(self) -> About:
+        """Complete once the lane program has been traced."""
+        program = self.lane_program
+        return About(
+            metrics=tuple(program.metric_names),
+            statements=tuple(program.statements),
+            rows={name: row.base for name, row in program.rows.items() if row.capacity},
+            gauges=dict(program.change_points),
+            cells=bank_cells(program.layout),
+        )
+
+    def run(self, seeds: NDArray[np.uint64], columns: Columns) -> Results:
+        """Run lanes: one entry of `seeds`, one column of `columns` each."""
+        raise NotImplementedError
+
+
+class NativeBuild(_Build):
+    mode = "native"
+
+    def __init__(self, program: ir.Program, capacities: Mapping[str, int], folder: Path | None):
+        super().__init__(program, capacities)
+        started = time.perf_counter()
+        place = stored.place(folder, program, capacities) if folder else None
+        kept = stored.load(place) if place else None
+        self.from_cache = kept is not None
+        if kept:
+            self.about, code = kept
+        else:
+            module = self.module
+            self.about = self._about()
+            code = object_code(module)
+            if place:
+                stored.save(place, self.about, code)
+        self._code = MachineCode(code, self.about.cells, len(self.about.metrics))
+        self.seconds = time.perf_counter() - started
+
+    @cached_property
+    def module(self) -> Any:
+        inputs = len(self._program.inputs)
+        return lanes_module(self.lane_program.layout, simulate(self.lane_program), 3 + inputs)
+
+    def text(self, form: str) -> str:
+        """The optimised code: "llvm" or "assembly"."""
+        return text_of(self.module, form)
+
+    def run(self, seeds: NDArray[np.uint64], columns: Columns) -> Results:
+        return self._code(seeds, columns, self.data)
+
+
+class PortableBuild(_Build):
+    mode = "portable"
+    from_cache = False
+
+    def __init__(self, program: ir.Program, capacities: Mapping[str, int]):
+        super().__init__(program, capacities)
+        started = time.perf_counter()
+        self._compiled: dict[int, Any] = {}
+        self.traced(1)
+        self.about = self._about()
+        self.seconds = time.perf_counter() - started
+
+    @cached_property
+    def call(self) -> Callable[..., dict[str, Any]]:
+        """`call(seeds, *columns)` as a function that JAX can trace."""
+        from sqc_runtime.lanes import lockstep_lanes
+
+        return lockstep_lanes(self.lane_program.layout, simulate(self.lane_program), self.data)
+
+    def traced(self, lanes: int) -> Any:
+        import jax
+
+        columns = 3 + len(self._program.inputs)
+        with jax.enable_x64(True):
+            empty = [np.zeros(lanes, np.uint64), *[np.zeros(lanes)] * columns]
+            return jax.jit(self.call).trace(*empty)
+
+    def text(self, form: str) -> str:
+        """The program that JAX sees or makes: "jaxpr", "stablehlo" or "hlo"."""
+        import jax
+
+        with jax.enable_x64(True):
+            traced = self.traced(1)
+            if form == "jaxpr":
+                return str(traced.jaxpr)
+            lowered = traced.lower()
+            return str(lowered.as_text() if form == "stablehlo" else lowered.compile().as_text())
+
+    def run(self, seeds: NDArray[np.uint64], columns: Columns) -> Results:
+        import jax
+
+        count = len(seeds)
+        lanes = 1 << (count - 1).bit_length()
+        if lanes not in self._compiled:
+            with jax.enable_x64(True):
+                self._compiled[lanes] = self.traced(lanes).lower().compile()
+        fill = lanes - count
+        seeds = np.concatenate([seeds, np.repeat(seeds[:1], fill)])
+        columns = np.concatenate([columns, np.repeat(columns[:, :1], fill, axis=1)], axis=1)
+        columns[0, count:] = _IDLE_HORIZON
+        with jax.enable_x64(True):
+            out = {name: np.asarray(v)[:count] for name, v in self._compiled[lanes](seeds, *columns).items()}
+        samples = out["x"][-1] if "x" in out else np.zeros(1)
+        return Results(out["metrics"], out["status"], out["error"], out["time"], out["session"], samples)

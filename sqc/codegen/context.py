@@ -1,0 +1,152 @@
+"""What the code of every statement shares: the program's resources, its attributes, its scopes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sqc_runtime.core import Core
+from sqc_runtime.memory import Memory
+from sqc_runtime.ops import floor, where
+from sqc_runtime.pools import Pool
+from sqc_runtime.stages import Stage
+from sqc_runtime.statistics import Row
+
+from .. import ir
+from . import errors
+from .claims import Claims
+from .draws import Prefetch
+from .expressions import Scope, evaluate, number
+from .plan import Plan
+from .traces import Traces
+
+U32 = np.uint32
+BUILT_IN = ("serial", "turn_no", "cached", "computed")
+
+
+class Context:
+    """Registers and slot fields that statements use, reserved when it is made."""
+
+    def __init__(
+        self,
+        program: ir.Program,
+        plan: Plan,
+        core: Core,
+        attributes: Mapping[str, int],
+        stages: Mapping[str, Stage],
+        pools: Mapping[str, Pool],
+        rows: Mapping[str, Row],
+        prefetch: Prefetch,
+        claims: Claims,
+        traces: Traces | None,
+    ):
+        self.program, self.plan, self.core = program, plan, core
+        self.stages, self.pools, self.rows, self.prefetch = stages, pools, rows, prefetch
+        self.claims, self.traces = claims, traces
+        layout = core.layout
+        self.inputs = {decl.name: layout.f(f"input.{decl.name}") for decl in program.inputs}
+        self.attributes = attributes
+        self.waits_at = layout.field("u", "hold.site")
+        """Where a session waits in a pool's queue: the number of its site plus one, 0 if it does not."""
+        self.home = layout.field("u", "leg.home") if plan.forks else None
+        self.statements: list[ir.Span | None] = [None]
+
+    # -- sessions
+    def owner(self, m: Memory, slot: Any) -> Any:
+        """The slot of the session that a leg belongs to (a session's own slot)."""
+        return slot if self.home is None else m.u(self.core.su(slot, self.home))
+
+    def get(self, m: Memory, slot: Any, name: str) -> Any:
+        return m.f(self.core.sf(slot, self.attributes[name]))
+
+    def set(self, m: Memory, slot: Any, name: str, value: Any) -> None:
+        m.setf(self.core.sf(slot, self.attributes[name]), value)
+
+    # -- errors
+    def statement(self, stmt: Any) -> int:
+        """The number of a statement in run-time errors."""
+        span = getattr(stmt, "span", None)
+        if span not in self.statements:
+            self.statements.append(span)
+        return self.statements.index(span)
+
+    def fail(self, m: Memory, test: Any, error: int, stmt: Any) -> None:
+        self.core.fail(m, test, error, self.statement(stmt))
+
+    # -- scopes
+    def constants(self, m: Memory, stmt: Any = None) -> Scope:
+        """What an expression without a session sees; errors are `stmt`'s."""
+        return Scope(
+            m=m,
+            now=lambda: m.f(self.core.now),
+            input=lambda name: m.f(self.inputs[name]),
+            read=lambda kind, ref: self._read(m, kind, ref, None, stmt),
+            price=lambda ref, held, extra: self._price(m, ref, held, extra, stmt),
+            fail=lambda test, error: self.fail(m, test, error, stmt),
+        )
+
+    def scope(self, m: Memory, slot: Any, stmt: Any = None) -> Scope:
+        """What a session's expression sees."""
+        return replace(
+            self.constants(m, stmt),
+            attribute=lambda name: self.get(m, slot, name),
+            read=lambda kind, ref: self._read(m, kind, ref, slot, stmt),
+            price=lambda ref, held, extra: self._price(m, ref, held, extra, stmt, slot),
+        )
+
+    def index(self, ref: ir.Ref, members: int, s: Scope, stmt: Any) -> Any:
+        """The member of an array that a reference names: a plain number where it is constant."""
+        if ref.index is None:
+            return 0
+        if isinstance(ref.index, ir.Const):
+            return int(ref.index.value)
+        value = number(evaluate(ref.index, s))
+        good = (value >= 0) & (value < float(members)) & (value == floor(value))
+        self.fail(s.m, ~good, errors.INDEX, stmt)
+        return where(good, value, s.m.full(0.0, np.float64)).astype(U32) if members > 1 else 0
+
+    def _at(self, m: Memory, ref: ir.Ref, members: int, slot: Any, stmt: Any) -> Any:
+        s = self.constants(m, stmt) if slot is None else self.scope(m, slot, stmt)
+        return self.index(ref, members, s, stmt)
+
+    def _read(self, m: Memory, kind: str, ref: ir.Ref, slot: Any, stmt: Any) -> Any:
+        if ref.name in self.stages:
+            stage = self.stages[ref.name]
+            i = self._at(m, ref, stage.members, slot, stmt)
+            match kind:
+                case "queue":
+                    return stage.present(m, i)
+                case "busy":
+                    return stage.in_service(m, i)
+                case "work":
+                    return stage.work(m, i)
+            return getattr(stage, kind)(m, i)
+        pool = self.pools[ref.name]
+        i = self._at(m, ref, pool.members, slot, stmt)
+        match kind:
+            case "used" | "holders":
+                return m.f(pool.signal(kind, i))
+            case "queued":
+                return m.f(pool.signal("queue", i))
+            case "free":
+                return m.f(pool.cap(i)) - m.f(pool.signal("used", i))
+            case "cachedin":
+                if slot is None or pool.cache is None:
+                    return m.full(0.0, np.float64)
+                return pool.cache.own(m, self.owner(m, slot), i)
+        raise AssertionError(kind)
+
+    def _price(self, m: Memory, ref: ir.Ref, held: Any, extra: Any, stmt: Any, slot: Any = None) -> Any:
+        stage = self.stages[ref.name]
+        return stage.price(m, self._at(m, ref, stage.members, slot, stmt), held, extra)
+
+
+def attribute_fields(program: ir.Program, core: Core) -> dict[str, int]:
+    """The slot field of each attribute; those that start at zero stand side by side."""
+    names = ["cached", "computed", *(n for n in program.attributes if n not in BUILT_IN)]
+    first = core.layout.field("f", "attributes", len(names))
+    fields = {name: first + k for k, name in enumerate(names)}
+    return {**fields, "serial": core.serial, "turn_no": core.turn_no}

@@ -1,0 +1,266 @@
+"""`grow`: more units of a hold, at once or when there is room; and preemption, which makes room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from sqc_runtime.cache import precedes
+from sqc_runtime.core import ONE
+from sqc_runtime.memory import Memory
+from sqc_runtime.ops import greater, where
+from sqc_runtime.pools import Pool
+
+from .. import ir
+from . import errors
+from .context import Context
+from .expressions import Scope, evaluate, number
+from .holds import Holds, Part
+from .plan import Growth, Site
+from .policies import Policies
+
+U32 = np.uint32
+
+
+class Growing:
+    def __init__(self, context: Context, holds: Holds, policies: Policies):
+        self.context, self.holds, self.policies = context, holds, policies
+        layout = context.core.layout
+        nodes = ir.walk((context.program.session, context.program.server))
+        grown = {n.pool.name for n in nodes if isinstance(n, ir.Grow)}
+        self.pools = [pool for pool in context.program.pools if pool.name in grown]
+        if not self.pools:
+            return
+        self._at, self._amount = layout.field("u", "grow.units"), layout.field("f", "grow.amount")
+        """While a session waits for a growth: the slot field of its allocation (0: it does not), how much more."""
+        self._found = layout.u("grow.done")
+        self._last = {p.name: layout.field("f", f"{p.name}.preempted_at") for p in self.pools if p.preempt != "none"}
+        """One more than the position of the latest preemption (0: none; negative: it counts as stuck)."""
+
+    # -- the statement
+    def grow(self, op: Growth, s: Scope, slot: Any) -> None:
+        m, context, core = s.m, self.context, self.context.core
+        part = self.holds.part_of(op.statement.pool, op.sites)
+        amount = number(evaluate(op.statement.amount, s))
+        context.fail(m, ~(amount >= 0), errors.AMOUNT, op.statement)
+        m.setu(core.su(slot, core.pc), U32(op.segment))
+        i = self.holds.i(m, part, slot)
+
+        def wait() -> None:
+            m.setu(core.su(slot, self._at), U32(part.units))
+            m.setf(core.sf(slot, self._amount), amount)
+            assert part.pool.growers is not None
+            part.pool.growers.push(m, slot, i)
+            m.setu(core.current, U32(0))
+            m.setu(core.dirty, U32(1))
+
+        self._attempt(m, part.name, slot, m.full(part.units, U32), amount, i)
+        done = m.u(self._found)
+        m.when(done == _NO, wait)
+
+    def _attempt(self, m: Memory, name: str, slot: Any, field: Any, amount: Any, i: Any) -> None:
+        """Grow if there is room, or if preemption makes room: says in `_found` how it came out."""
+        core, pool = self.context.core, self.context.pools[name]
+        base = core.layout.slot("f", slot)
+        units = m.f(base + field)
+        target = pool.up(m, m.opaque(units + amount), i)
+        more = target - units
+        extra = more
+        if pool.traits.promises:
+            reserved = m.f(base + field + ONE)
+            extra = greater(target - greater(units, reserved), 0.0)
+        m.setu(self._found, U32(_NO))
+
+        def take() -> None:
+            self.policies.room(m, name, more, i)
+            m.addf(pool.signal("used", i), more)
+            if pool.traits.promises:
+                pool.promise(m, extra - more, i)
+            m.setf(base + field, target)
+            m.setu(self._found, U32(_YES))
+
+        if name not in self._last:
+            m.when(pool.fits(m, extra, i), take)
+            return
+
+        def again(_: Any) -> tuple[Any]:
+            """Preempt one; go on while there is someone to preempt, other than the grower, and no room."""
+            victim = self._victim(m, name, i)
+            m.when(victim != 0, lambda: self.preempt(m, name, victim, i))
+            m.when(victim == slot, lambda: m.setu(self._found, U32(_SELF)))
+            return ((victim != 0) & (victim != slot) & ~pool.fits(m, extra, i),)
+
+        m.loop(lambda go: go, again, (~pool.fits(m, extra, i),))
+        m.when((m.u(self._found) == _NO) & pool.fits(m, extra, i), take)
+
+    # -- growers
+    def retry(self, m: Memory, name: str, i: Any) -> None:
+        """Those that wait for a growth, in the order in which they stalled; the first blocks the rest."""
+        pool, core = self.context.pools[name], self.context.core
+        growers = pool.growers
+        assert growers is not None
+
+        def again(_: Any) -> tuple[Any]:
+            slot = growers.first(m, i)
+            self._attempt(m, name, slot, m.u(core.su(slot, self._at)), m.f(core.sf(slot, self._amount)), i)
+
+            def go_on() -> None:
+                growers.pop(m, i)
+                m.setu(core.su(slot, self._at), U32(0))
+                core.push_ready(m, slot)
+
+            m.when(m.u(self._found) == _YES, go_on)
+            return (growers.any(m, i) & (m.u(self._found) != _NO),)
+
+        m.loop(lambda go: go, again, (growers.any(m, i),))
+
+    # -- preemption
+    def _candidate(self, m: Memory, name: str, slot: Any, i: Any) -> Any:
+        return m.f(self.holds.admission_order(name, slot, i))
+
+    def _victim(self, m: Memory, name: str, i: Any) -> Any:
+        """The holder to preempt: the last admitted, or the one with the least keys (0: there is none)."""
+        context, core = self.context, self.context.core
+        declared = next(pool for pool in context.program.pools if pool.name == name)
+
+        def rank(slot: Any, order: Any) -> Sequence[Any]:
+            if declared.preempt == "lifo":
+                return [-order]
+            s = context.scope(m, slot, declared)
+            s.context = {"decoding": m.full(0.0, np.float64)}
+            names = {n.name for key in declared.preempt_keys for n in ir.walk(key) if isinstance(n, ir.Context)}
+            if "position" in names:
+                s.context["position"] = self._position(m, name, slot, i)
+            if "admission" in names:
+                s.context["admission"] = self._place(m, name, order, i)
+            return [*(number(evaluate(key, s)) for key in declared.preempt_keys), -order]
+
+        width = len(declared.preempt_keys) + 1 if declared.preempt == "by" else 1
+        worst = [m.full(np.inf, np.float64)] * width
+
+        def compare(slot: Any, best_slot: Any, *best: Any) -> tuple[Any, ...]:
+            order = self._candidate(m, name, slot, i)
+
+            def judge() -> tuple[Any, ...]:
+                found = rank(slot, order)
+                before = precedes(m, found, best) | (best_slot == 0)
+                return where(before, slot, best_slot), *(where(before, a, b) for a, b in zip(found, best, strict=True))
+
+            return slot + ONE, *m.when(order > 0, judge, (best_slot, *best))
+
+        last = m.u(core.fresh)
+        zero = m.full(0, U32)
+        _, victim, *_ = m.loop(lambda slot, *_: slot <= last, compare, (m.full(1, U32), zero, *worst))
+        return victim
+
+    def _place(self, m: Memory, name: str, order: Any, i: Any) -> Any:
+        """A candidate's place in the order of admission: 0, 1, .."""
+        last = m.u(self.context.core.fresh)
+
+        def count(slot: Any, place: Any) -> tuple[Any, Any]:
+            other = self._candidate(m, name, slot, i)
+            return slot + ONE, place + where((other > 0) & (other < order), m.full(1.0, np.float64), 0.0)
+
+        _, place = m.loop(lambda slot, _: slot <= last, count, (m.full(1, U32), m.full(0.0, np.float64)))
+        return place
+
+    def _parts_on(self, name: str) -> list[Part]:
+        """Parts on a pool, those of inner holds first."""
+        parts = [p for parts in self.holds.parts.values() for p in parts if p.name == name]
+        return sorted(parts, key=lambda p: -len(p.site.outer))
+
+    def _innermost(self, m: Memory, name: str, slot: Any, i: Any, body: Callable[[Part], None]) -> None:
+        """`body` for the innermost part on the pool that the session holds."""
+        m.setu(self._done, U32(0))
+        for part in self._parts_on(name):
+
+            def found(part: Part = part) -> None:
+                m.setu(self._done, U32(1))
+                body(part)
+
+            here = self.holds.is_held(m, part, slot) & (m.u(self._done) == 0)
+            if part.pool.members > 1:
+                here = here & self._same(m, self.holds.i(m, part, slot), i)
+            m.when(here, found)
+
+    def _same(self, m: Memory, a: Any, b: Any) -> Any:
+        """Whether two members are one."""
+        return m.full(a == b, np.bool_) if isinstance(a, int) and isinstance(b, int) else a == b
+
+    @property
+    def _done(self) -> int:
+        return self.context.core.scratch
+
+    def _position(self, m: Memory, name: str, slot: Any, i: Any) -> Any:
+        core = self.context.core
+        self._innermost(m, name, slot, i, lambda p: m.setf(core.scratch_f, self.holds.reached(m, p, slot)))
+        return m.f(core.scratch_f)
+
+    def preempt(self, m: Memory, name: str, slot: Any, i: Any) -> None:
+        """The session loses its hold on the pool, and what it holds within; it waits for that hold anew."""
+        self._interrupt(m, slot)
+        self._innermost(m, name, slot, i, lambda part: self._restart(m, part, slot, i))
+
+    def _interrupt(self, m: Memory, slot: Any) -> None:
+        """Take the session out of wherever it waits or is served."""
+        context, core = self.context, self.context.core
+        for stage in context.stages.values():
+            m.when(stage.has(m, slot), lambda stage=stage: stage.remove(m, slot))  # type: ignore[misc]
+        core.ready_queue.remove(m, slot)
+        m.when(m.u(core.current) == slot, lambda: m.setu(core.current, U32(0)))
+
+        def stop_waiting(site: Site) -> Callable[[], None]:
+            part = self.holds.parts[site.index][0]
+            return lambda: part.pool.leave_queue(m, slot, self.holds.i(m, part, slot))
+
+        waits = core.su(slot, context.waits_at)
+        m.switch(m.u(waits), {site.index + 1: stop_waiting(site) for site in context.plan.sites})
+        m.setu(waits, U32(0))
+        grows = core.su(slot, self._at)
+        for declared in self.pools:
+            pool = context.pools[declared.name]
+            fields = {p.units for p in self._parts_on(declared.name)}
+            for member_index in range(pool.members):
+
+                def forget(pool: Pool = pool, j: int = member_index) -> None:
+                    assert pool.growers is not None
+                    pool.growers.remove(m, slot, j)
+
+                waiting = m.full(False, np.bool_)
+                for field in fields:
+                    waiting = waiting | (m.u(grows) == field)
+                m.when(waiting, forget)
+        m.setu(grows, U32(0))
+
+    def _restart(self, m: Memory, part: Part, slot: Any, i: Any) -> None:
+        context, core, pool, name = self.context, self.context.core, part.pool, part.name
+        declared = next(p for p in context.program.pools if p.name == name)
+        s = context.scope(m, slot, part.site.hold)
+        s.draws = context.prefetch.single(m, slot)
+        position = self.holds.reached(m, part, slot)
+        inner = [site for site in context.plan.sites if part.site in site.outer]
+        for site in sorted(inner, key=lambda site: -len(site.outer)):
+            self.holds.leave(site, s, slot, interrupted=True)
+        self.holds.leave(part.site, s, slot, interrupted=True)
+        context.prefetch.session_used(m, slot, s.draws)
+        context.set(m, slot, "computed", position)
+        m.addf(pool.counter("preemptions", i), 1.0)
+        at = core.sf(slot, self._last[name])
+        before = m.f(at)
+        stuck = (before > 0) & (position + 1.0 <= before)
+        m.addf(pool.counter("stuck", i), where(stuck, m.full(1.0, np.float64), 0.0))
+        m.setf(at, where(stuck | (before < 0), m.full(-1.0, np.float64), position + 1.0))
+        self.holds.wait(m, part.site, part.site.body, slot, first=declared.requeue == "head")
+
+    def born(self, m: Memory, slot: Any) -> None:
+        """A new session has not been preempted."""
+        if self.pools:
+            m.setu(self.context.core.su(slot, self._at), U32(0))
+            for field in self._last.values():
+                m.setf(self.context.core.sf(slot, field), 0.0)
+
+
+_NO, _YES, _SELF = 0, 1, 2
+"""How an attempt to grow came out; `_SELF`: the grower was the victim."""

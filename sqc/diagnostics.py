@@ -9,6 +9,7 @@ The front end collects the findings of a phase in a `Reporter` and raises them t
     E3xx  numbers, sizes and costs
     E4xx  moments: what may be read, drawn or assigned where
     E5xx  structure: what a program, a session or a loop must have
+    E6xx  stations
     E9xx  valid, but not executed by this version
 """
 
@@ -18,6 +19,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple, NoReturn
 
+from sqc.advice import HELPS
 from sqc.ir import Span
 
 CODES: dict[str, str] = {
@@ -31,6 +33,7 @@ CODES: dict[str, str] = {
     "E107": "not a text file",
     "E108": "file cannot be read",
     "E109": "not the IR of a program",
+    "E110": "bad row of a trace",
     # names, constants, definitions
     "E201": "unknown name",
     "E202": "unknown function",
@@ -59,6 +62,7 @@ CODES: dict[str, str] = {
     "E307": "guard is not a test",
     "E308": "run mode and stage do not fit",
     "E309": "server cost in the workload",
+    "E310": "stage cannot be shared",
     # moments
     "E401": "context variable at another moment",
     "E402": "draw refused here",
@@ -68,6 +72,9 @@ CODES: dict[str, str] = {
     "E406": "hidden attribute steers a decision",
     "E407": "attribute owned by the workload",
     "E408": "resource outside its hold",
+    "E409": "lease of a pool that is not held",
+    "E410": "binding that the body cannot read",
+    "E411": "cached of another hold",
     # structure
     "E501": "no fn main",
     "E502": "no workload",
@@ -81,6 +88,23 @@ CODES: dict[str, str] = {
     "E510": "option given twice",
     "E511": "missing option",
     "E512": "join without fork",
+    "E513": "fork without join",
+    "E514": "share and runs over several stages do not fit",
+    "E515": "named twice in one statement",
+    # stations
+    "E601": "unknown station, entry or part of one",
+    "E602": "station without its index, or with one",
+    "E603": "malformed station",
+    "E604": "argument of an entry draws",
+    "E605": "entry reads what is not its own",
+    "E606": "hold header of an entry reads the request",
+    "E607": "pool of another station",
+    "E608": "nothing to take from a station",
+    "E609": "bad relation of stations",
+    "E610": "transfer without a way",
+    "E611": "statement of entries only",
+    "E612": "entries call each other",
+    "E613": "misplaced entry of requests",
     # not executed yet
     "E901": "not executed yet",
 }
@@ -89,11 +113,12 @@ CODES: dict[str, str] = {
 class Source:
     """One text and the name it is reported under."""
 
-    __slots__ = ("_starts", "file", "text")
+    __slots__ = ("_starts", "file", "text", "used")
 
     def __init__(self, file: str, text: str) -> None:
         self.file = file
         self.text = text
+        self.used: Place | None = None  # the `use` that reads the file
         self._starts: list[int] | None = None
 
     def line_col(self, offset: int) -> tuple[int, int]:
@@ -113,7 +138,7 @@ class Source:
 
 
 class Place(NamedTuple):
-    """A stretch of a source; `via` is the use of a definition that brought it here."""
+    """A stretch of a source; `via` is the use of a definition (or the call of an entry) that brought it here."""
 
     source: Source
     start: int
@@ -131,6 +156,21 @@ class Place(NamedTuple):
     def __str__(self) -> str:
         line, col = self.source.line_col(self.start)
         return f"{self.source.file}:{line}:{col}"
+
+
+class Called(Place):
+    """The call of a station's entry, as a `via`."""
+
+    __slots__ = ()
+
+
+class ReadAs(Place):
+    """The parameter as which a body reads an argument, as the `via` of the argument."""
+
+    __slots__ = ()
+
+
+_VIA = {Called: "in this call of the entry", ReadAs: "the body reads it here"}
 
 
 class Note(NamedTuple):
@@ -173,11 +213,13 @@ def diagnose(code: str, message: str, place: Place, help: str | None = None, not
     uses = []
     via = place.via
     while via is not None:
-        uses.append(Note("in this use of the definition", via))
+        uses.append(Note(_VIA.get(type(via), "in this use of the definition"), via))
         via = via.via
+    if place.via is None and place.source.used is not None:
+        uses.append(Note("the file is used here", place.source.used))
     span = place.span
     line = place.source.line(span.line)
-    return Diagnostic(code, message, place.source.file, span, line, help, (*notes, *uses))
+    return Diagnostic(code, message, place.source.file, span, line, help or HELPS.get(code), (*notes, *uses))
 
 
 class Reporter:

@@ -6,7 +6,6 @@ error is an `InputError` whose text is one line.
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,6 +32,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """` (did you mean X?)` for the nearest known name, or nothing."""
     names = list(known)
     folded = {known_name.casefold(): known_name for known_name in reversed(names)}
+    import difflib  # only ever needed once something is wrong
+
     near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
     return f" (did you mean {folded[near[0]]}?)" if near else ""
 
@@ -128,12 +129,7 @@ def grid(sets: Mapping[str, Values], inputs: Mapping[str, float]) -> list[dict[s
 
 def assignments(settings: Iterable[str], extra: Sequence[str] = ()) -> dict[str, str]:
     """Input texts by name, from `NAME=VALUE` settings and from what follows `--` (`--NAME VALUE`, `--NAME=VALUE`)."""
-    pairs: list[tuple[str, str]] = []
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals:
-            raise InputError(f"--set {setting}: write --set NAME=VALUE")
-        pairs.append((name.strip(), value))
+    pairs = [_pair(setting, "--set", "VALUE") for setting in settings]
     rest = list(extra)
     while rest:
         word = rest.pop(0)
@@ -145,10 +141,26 @@ def assignments(settings: Iterable[str], extra: Sequence[str] = ()) -> dict[str,
                 raise InputError(f"input {name} after -- has no value")
             value = rest.pop(0)
         pairs.append((name, value))
+    return _once(pairs, "input")
+
+
+def definitions(settings: Iterable[str]) -> dict[str, str]:
+    """Bodies of definitions by name, from `NAME=EXPR` settings."""
+    return _once([_pair(setting, "--def", "EXPR") for setting in settings], "definition")
+
+
+def _pair(setting: str, option: str, what: str) -> tuple[str, str]:
+    name, equals, value = setting.partition("=")
+    if not equals:
+        raise InputError(f"{option} {setting}: write {option} NAME={what}")
+    return name.strip(), value
+
+
+def _once(pairs: Iterable[tuple[str, str]], what: str) -> dict[str, str]:
     texts: dict[str, str] = {}
     for name, value in pairs:
         if name in texts:
-            raise InputError(f"input {name} is set twice")
+            raise InputError(f"{what} {name} is set twice")
         texts[name] = value
     return texts
 

@@ -6,7 +6,6 @@ first kernel, run or sweep.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,9 +65,17 @@ def _explain(failure: Failure, program: ir.Program, seed: int) -> str:
 
 
 def compile(  # noqa: A001 - named after what it does, as re.compile is
-    path: str | Path | None = None, *, source: str | None = None
+    path: str | Path | None = None,
+    *,
+    source: str | None = None,
+    workload: str | Path | None = None,
+    defs: Mapping[str, Number] | None = None,
 ) -> Program:
     """Compile a program file (`.sq`, or the IR that `sqc ir` writes as `.json`) or a text.
+
+    `workload` is the file of the program's workload, if that has one of its own. `defs` maps names
+    of expression definitions to new bodies (`{"law": "~det(mean)"}`), which may read what the old
+    ones could.
 
     Raises CompileError with all diagnostics of the first phase that has any; a file that cannot be
     read or is not the IR of a program is one diagnostic.
@@ -77,14 +84,12 @@ def compile(  # noqa: A001 - named after what it does, as re.compile is
         raise InputError("compile takes a path or source=, not both and not neither")
     from sqc.lower import compile_file, compile_text  # here: `import sqc` stays free of the parser
 
+    load = Path(workload) if workload is not None else None
+    bodies = {name: body if isinstance(body, str) else repr(float(body)) for name, body in (defs or {}).items()}
     if source is not None:
-        return Program(compile_text(source))
+        return Program(compile_text(source, workload=load, defs=bodies))
     assert path is not None
-    if Path(path).suffix == ".json":
-        from sqc import irfile
-
-        return Program(irfile.read(Path(path)))
-    return Program(compile_file(Path(path)))
+    return Program(compile_file(Path(path), workload=load, defs=bodies))
 
 
 class Program:
@@ -214,27 +219,38 @@ class Program:
         return Sweep.of(batch.metrics, batch.failures, **about)
 
     def summary(self) -> dict[str, Any]:
-        """What the program has, JSON-ready: file, inputs, arrivals, stages, pools, observes, attributes."""
+        """What the program has, JSON-ready: file, inputs, arrivals, trace, stages, flows, pools, observes,
+        gauges, claims, attributes; the trace and the flows are None where there are none."""
         program = self.ir
         return {
             "file": program.file,
             "inputs": dict(self.inputs),
             "arrivals": type(program.arrival).__name__.lower(),
-            "stages": {name: _kind(members[0]) + _size(members) for name, members in _arrays(program.stages)},
-            "pools": {name: "lru" + _size(members) for name, members in _arrays(program.pools)},
+            "trace": _trace(program.trace),
+            "stages": {stage.name: _kind(stage) + _size(stage) for stage in program.stages},
+            "flows": program.share or None,
+            "pools": {pool.name: ("evict by" if pool.evict else "lru") + _size(pool) for pool in program.pools},
             "observes": [declared.name for declared in program.observes],
+            "gauges": [declared.name for declared in program.gauges],
+            "claims": [declared.name for declared in program.claims],
             "attributes": list(program.attributes),
         }
 
 
-def _arrays(members: tuple[Any, ...]) -> list[tuple[str, list[Any]]]:
-    return [(name, list(group)) for name, group in itertools.groupby(members, key=lambda member: str(member.name))]
+def _trace(trace: ir.Trace | None) -> str | None:
+    """`ordered, 3 sessions, 12 turns`."""
+    if trace is None:
+        return None
+    order = "ordered" if trace.ordered else "sampled"
+    return f"{order}, {len(trace.starts) - 1} sessions, {len(trace.rows)} turns"
 
 
-def _size(members: list[Any]) -> str:
-    return f"[{len(members)}]" if members[0].index is not None else ""
+def _size(declared: ir.Stage | ir.Pool) -> str:
+    return "" if declared.size is None else f"[{declared.size}]"
 
 
 def _kind(stage: ir.Stage) -> str:
+    """`fifo`, `fifo(4)`, `ps`, `delay`; servers that depend on an input are not counted here."""
     name = type(stage.kind).__name__.lower()
-    return f"{name}({stage.kind.servers})" if isinstance(stage.kind, ir.Fifo) and stage.kind.servers > 1 else name
+    servers = stage.kind.servers if isinstance(stage.kind, ir.Fifo) else None
+    return f"{name}({servers.value:g})" if isinstance(servers, ir.Const) and servers.value > 1 else name

@@ -20,9 +20,14 @@ PAGE_WIDTH = 140
 
 LISTED_FAILURES = 20
 
+DULL_AT_ZERO = ("pool.*", "claim.*.out_of_scope")
+"""Metrics that are not shown by themselves where they are 0 everywhere."""
+
 DEFAULT_METRICS = (
     *("observe.*.mean", "client.response.mean", "client.ttft.mean", "client.tpot.mean"),
-    *("pool.*.evicted_entries", "pool.*.rejected", "client.response.p99", "stage.*.utilization", "mean_live"),
+    *("claim.*.value", "claim.*.out_of_scope", "gauge.*.mean"),
+    *("pool.*.evicted_entries", "pool.*.rejected", "pool.*.preemptions"),
+    *("client.response.p99", "stage.*.utilization", "mean_live"),
 )
 """What the text shows unless told otherwise, most important first, as far as the width allows."""
 
@@ -92,7 +97,8 @@ def _defaults(sweep: Sweep) -> Iterator[str]:
     for pattern in DEFAULT_METRICS:
         for name in fnmatch.filter(sweep.lanes, pattern):
             values = sweep.lanes[name]
-            dull = np.isnan(values) | ((values == 0) & name.startswith("pool."))
+            at_zero = any(fnmatch.fnmatch(name, counted) for counted in DULL_AT_ZERO)
+            dull = np.isnan(values) | ((values == 0) & at_zero)
             if not dull.all():
                 yield name
 

@@ -59,7 +59,7 @@ class _Declared:
         assert isinstance(stage.item, tree.Stage)
         kind = stage.item.kind
         if kind.word == "fifo" and kind.value is not None:
-            servers = self.constants.number(kind.value, "the number of servers")
+            servers = self.value(kind.value)
             if servers is not None and not (servers >= 1 and servers == servers // 1 and servers <= MAX_COUNT):
                 message = f"the number of servers is a whole number of at least 1, found {servers:g}"
                 self.reporter.error("E305", message, kind.value.place)
@@ -103,6 +103,8 @@ class _Amounts:
                 self.amount(work)
             case tree.Grow(amount=amount) | tree.Load(amount=amount):
                 self.amount(amount)
+            case tree.Choose(count=count):
+                self.count(count)
             case tree.Part(pool=pool, units=units, reserve=reserve):
                 self.demand(pool, units)
                 if reserve is not None:
@@ -114,6 +116,12 @@ class _Amounts:
             return
         advice = f"a probability is written: branch with ({guard.place.text})" if 0 < value < 1 else None
         self.reporter.error("E307", f"a guard is 0 or 1, and this is always {value:g}", guard.place, advice)
+
+    def count(self, expr: tree.Expr) -> None:
+        value = self.values.constant(expr)
+        if value is not None and not (0 <= value < math.inf and value == math.floor(value)):
+            message = f"`choose` goes over a whole number of candidates, found {value:g}"
+            self.reporter.error("E305", message, expr.place)
 
     def amount(self, expr: tree.Expr) -> float | None:
         value = self.values.constant(expr)

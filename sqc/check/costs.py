@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from sqc.check.scope import Scope
-from sqc.check.sites import Site, sites
-from sqc.diagnostics import Note, Place, Reporter
+from sqc.check.sites import MARK, Site, sites
+from sqc.diagnostics import Note, Place, Reporter, nearest
 from sqc.syntax import tree
 
 Type: TypeAlias = frozenset[str] | None
@@ -55,6 +55,7 @@ class _Costs:
                 if self.types[name.id] is None:
                     self.types[name.id] = self.type(value)
         self.quiet = False
+        self.declared()
         for name, value in written:
             self.quiet = True
             kind = self.type(value)
@@ -64,6 +65,37 @@ class _Costs:
                 notes = [Note("assigned here as well", first)] if first != name.place else []
                 message = f"`{name.id}` is {_shown(self.types[name.id])}: it cannot become {_shown(kind)}"
                 self.reporter.error("E304", message, value.place, notes=notes)
+
+    def declared(self) -> None:
+        """What is declared as a cost is one, and records name resources, each once and always the same."""
+        for _, block in self.scope.blocks():
+            for node in tree.walk(block):
+                if isinstance(node, tree.CostRecord):
+                    self.record(node)
+                elif isinstance(node, tree.Set) and node.word == "Cost":
+                    self.quiet = True
+                    kind = self.type(node.value)
+                    self.quiet = False
+                    if kind is None:
+                        message = f"`{node.name.id}` is declared as a cost: this is a plain number"
+                        self.error("E301", message, node.value.place, "write cost(resource, amount)")
+
+    def record(self, node: tree.CostRecord) -> None:
+        first = self.scope.records[node.name.id]
+        if [f.name.id for f in node.record] != [f.name.id for f in first.record]:
+            notes = [Note("first declared here", first.place)]
+            message = f"the record `{node.name.id}` is declared again with other fields"
+            self.reporter.error("E204", message, node.name.place, notes=notes)
+        seen: set[str] = set()
+        for field in node.record:
+            name = field.name.id
+            if name in seen:
+                self.error("E204", f"the record `{node.name.id}` has the field `{name}` twice", field.name.place)
+            elif name not in self.scope.resources:
+                advice = nearest(name, self.scope.resources)
+                message = f"a field of a record is named after its resource: unknown `{name}`"
+                self.error("E201", message, field.name.place, advice)
+            seen.add(name)
 
     def written(self) -> list[tuple[tree.Name, tree.Expr]]:
         found: list[tuple[tree.Name, tree.Expr]] = []
@@ -98,6 +130,9 @@ class _Costs:
             self.wanted(site.expr, frozenset(map(family, site.wants)), kind)
         if site.owner == "workload":
             self.workload(site)
+            if kind is not None and site.moment is MARK and len(self.reporter) == before:
+                message = "`init` and `turn` make sizes, not costs"
+                self.error("E309", message, site.expr.place, "send the size, and make the cost where it is used")
 
     def wanted(self, expr: tree.Expr, wants: frozenset[str], kind: Type) -> None:
         names = ", ".join(sorted(wants))
@@ -190,7 +225,7 @@ def _used(server: tree.Block | None) -> frozenset[str]:
     found: set[str] = set()
     for node in tree.walk(server) if server is not None else ():
         match node:
-            case tree.Part(pool=pool):
+            case tree.Part(pool=pool) | tree.Grow(pool=pool) | tree.Load(pool=pool) | tree.Transfer(target=pool):
                 found.add(family(pool))
             case tree.Run(stages=stages):
                 found.update(map(family, stages))

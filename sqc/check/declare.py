@@ -7,6 +7,7 @@ from typing import Any
 from sqc.check.constants import Constants
 from sqc.check.definitions import Definitions
 from sqc.check.language import BUILT_IN, CONTEXT, TRACED
+from sqc.check.reads import reads
 from sqc.check.scope import Attribute, Resource, Scope
 from sqc.check.uses import Unit
 from sqc.diagnostics import Note, Place, Reporter
@@ -46,12 +47,19 @@ def check_parts(unit: Unit, whole: Place, reporter: Reporter) -> None:
     main = unit.mains[0]
     for cls, word, code in ((tree.Workload, "workload", "E502"), (tree.Server, "server", "E503")):
         found = [item for item in main.items if isinstance(item, cls)]
-        if not found:
+        if not found and not (cls is tree.Server and requests(main)):
             other = "server" if word == "workload" else "workload"
             message = f"the program has no `{word} {{ ... }}`: its `{other}` needs one"
-            reporter.error(code, message, head(main.place, "fn main"))
+            advice = "write one, or name the file that has it: --workload FILE" if word == "workload" else None
+            reporter.error(code, message, head(main.place, "fn main"), advice)
         for extra_item in found[1:]:
             twice(reporter, f"`{word}`", extra_item.place, found[0].place)
+
+
+def requests(main: tree.Main) -> bool:
+    """Does the workload name the gateway that its requests enter?"""
+    workloads = (item for item in main.items if isinstance(item, tree.Workload))
+    return any(isinstance(part, tree.Request) for workload in workloads for part in workload.items)
 
 
 def head(place: Place, word: str) -> Place:
@@ -81,6 +89,10 @@ def evaluate(unit: Unit, constants: Constants, definitions: Definitions) -> None
             constants.declare(definitions.expand(item), args_allowed=refused)
 
 
+MAX_MEMBERS = 10_000  # of one array
+SETTABLE = ("serial", "turn_no", *TRACED)  # attributes of the language that the workload may set as well
+
+
 class _Collector:
     """Enters every declaration into the scope; a name that means two things is an error."""
 
@@ -102,6 +114,8 @@ class _Collector:
                 case tree.Stage():
                     self.enter(item.name, "a stage")
                     scope.stages.setdefault(item.name.id, Resource(item, self.size(item)))
+                case tree.Queue():
+                    self.enter(item.name, "a station")
                 case tree.Workload():
                     scope.workload = scope.workload or item
                     self.workload(item)
@@ -127,7 +141,23 @@ class _Collector:
         """The size of an array; 1 after an error, so that it stays an array."""
         if item.size is None:
             return None
-        return self.constants.whole(item.size, "the size of an array") or 1
+        for name, at in reads(item.size):
+            constant = self.constants.table.get(name)
+            if (
+                constant is not None
+                and constant.place.source is at.place.source
+                and constant.place.start > at.place.start
+            ):
+                notes = [Note("declared here", constant.place)]
+                message = f"`{name}` is declared later: the size of an array reads earlier constants"
+                self.reporter.error("E205", message, at.place, notes=notes)
+                return 1
+        size = self.constants.whole(item.size, "the size of an array") or 1
+        if size > MAX_MEMBERS:
+            message = f"an array has at most {MAX_MEMBERS} members, found {size}"
+            self.reporter.error("E208", message, item.size.place)
+            return 1
+        return size
 
     def workload(self, item: tree.Workload) -> None:
         scope = self.scope
@@ -163,14 +193,20 @@ class _Collector:
                     self.scope.records.setdefault(name.id, node)
                 case tree.Hold(bindings=bindings):
                     for binding in bindings:
-                        self.attribute(binding.name, owner)
+                        self.attribute(binding.name, "hold")
 
     def attribute(self, name: tree.Name, owner: str) -> None:
         known = self.scope.attributes.get(name.id)
         if known is not None:
             if known.owner == "language":
-                message = f"`{name.id}` is an attribute that the language sets"
-                self.reporter.error("E407", message, name.place)
+                if owner != "workload" or name.id not in SETTABLE:
+                    message = f"`{name.id}` is an attribute that the language sets"
+                    self.reporter.error("E407", message, name.place)
+            elif (known.owner == "hold") is not (owner == "hold"):
+                assert known.place is not None
+                message = f"`{name.id}` is both an attribute and a name bound `at admission`"
+                notes = [Note("the other one is here", known.place)]
+                self.reporter.error("E204", message, name.place, "use another name for the binding", notes)
             elif known.owner == "workload" and owner == "server":
                 assert known.place is not None
                 message = f"the server cannot set `{name.id}`: it is the workload's"

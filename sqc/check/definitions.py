@@ -14,22 +14,15 @@ from functools import reduce
 from typing import Any
 
 from sqc.check.language import CALLABLE, CONTEXT, OBSERVABLES, STATEMENT_WORDS
+from sqc.check.reads import WORDS, assigned
+from sqc.check.substitution import Substitution
 from sqc.diagnostics import Note, Place, Reporter, nearest
 from sqc.syntax import tree
 from sqc.syntax.parse import MAX_DEPTH
 from sqc.syntax.tree import Node
 
-MAX_NODES = 50_000  # of all expansions together
-
-# Fields that hold a name which is not read, and so is no parameter to replace.
-_WORDS: dict[type[Node], str] = {
-    tree.Set: "name", tree.CostRecord: "name", tree.Observe: "name", tree.Choose: "name", tree.Field: "name",
-    tree.Member: "name", tree.Draw: "dist", tree.Call: "callee", tree.CallStmt: "callee", tree.Aggregate: "name",
-}  # fmt: skip
 # Fields that name a pool or a stage: an argument put there must be a plain reference.
 _REFERENCES = frozenset({"base", "pool", "stages", "growing", "on", "source", "target"})
-
-_ASSIGNS = (tree.Set, tree.CostRecord, tree.Choose, tree.Aggregate)
 
 
 class _Definition:
@@ -42,12 +35,10 @@ class _Definition:
         self.body = body
         self.statements = isinstance(body, tree.Block)
         self.depth = tree.depth(body)
-        self.assigned: set[str] = set()
+        self.assigned = {name.id for name in assigned(body)}
         self.reads = dict.fromkeys(self.params, 0)
         for node in tree.walk(body):
-            if isinstance(node, _ASSIGNS):
-                self.assigned.add(node.name.id)
-            elif isinstance(node, tree.Name) and node.id in self.reads:
+            if isinstance(node, tree.Name) and node.id in self.reads:
                 self.reads[node.id] += 1
 
 
@@ -60,7 +51,7 @@ class Definitions:
         self.count = count  # the value of a constant expression, or None after reporting
         self.table: dict[str, _Definition] = {}
         self.within: str | None = None
-        self.nodes = 0
+        self.copies = Substitution(reporter)
 
     def declare(self, item: tree.Def) -> None:
         name = item.name.id
@@ -71,10 +62,27 @@ class Definitions:
             notes = [Note("first defined here", self.table[name].place)]
             self.reporter.error("E204", f"`{name}` is defined twice", item.name.place, notes=notes)
             return
+        self.parameters(item)
         self.within = name
         body = self.expand(item.body)
         self.within = None
         self.table[name] = _Definition(item, body)
+
+    def parameters(self, item: tree.Def) -> None:
+        """A parameter's name means the argument, and nothing else, throughout the body."""
+        params: dict[str, tree.Name] = {}
+        for param in item.params:
+            if param.id in CONTEXT or param.id == "inf":
+                message = f"`{param.id}` is a name the language supplies: no parameter can have it"
+                self.reporter.error("E204", message, param.place)
+            if params.setdefault(param.id, param) is not param:
+                self.reporter.error("E204", f"the parameter `{param.id}` is declared twice", param.place)
+        observed = (node.name for node in tree.walk(item.body) if isinstance(node, tree.Observe))
+        for name in (*assigned(item.body), *observed):
+            if name.id in params:
+                notes = [Note("the parameter is declared here", params[name.id].place)]
+                message = f"`{name.id}` is a parameter of `{item.name.id}`: the body cannot assign or observe it"
+                self.reporter.error("E204", message, name.place, notes=notes)
 
     def expand(self, node: Any, _field: str = "") -> Any:
         """The tree without uses of definitions; a statement may become several."""
@@ -163,39 +171,19 @@ class Definitions:
         return isinstance(node, tree.Call) and isinstance(node.callee, tree.Name) and node.callee.id in OBSERVABLES
 
     def substitute(self, body: Any, values: dict[str, Any], use: Place | None) -> Any:
-        """A copy of a body with names replaced and its places seen through the use."""
-        seen: dict[int, Place] = {}
+        """A copy of a body with parameters replaced."""
 
-        def through(place: Place) -> Place:
-            if use is None:
-                return place
-            if place.via is None:
-                return place._replace(via=use)
-            key = id(place.via)
-            if key not in seen:
-                seen[key] = through(place.via)
-            return place._replace(via=seen[key])
+        def replace(node: tree.Name, field: str, parent: Node | None) -> Any:
+            if node.id not in values or (parent is not None and WORDS.get(type(parent)) == field):
+                return None
+            value = values[node.id]
+            if field in _REFERENCES and not isinstance(value, tree.Name | tree.Index | tree.Member):
+                message = f"`{node.id}` names a pool or a stage: the argument must be a plain reference"
+                self.reporter.error("E214", message, value.place)
+                return tree.Name(value.place, "?")
+            return value
 
-        def change(node: Any, field: str, parent: Node) -> Any:
-            self.grow(use or node.place)
-            if isinstance(node, tree.Name) and node.id in values and _WORDS.get(type(parent)) != field:
-                value = values[node.id]
-                if field in _REFERENCES and not isinstance(value, tree.Name | tree.Index | tree.Member):
-                    message = f"`{node.id}` names a pool or a stage: the argument must be a plain reference"
-                    self.reporter.error("E214", message, value.place)
-                    return tree.Name(value.place, "?")
-                return value
-            return copy(node)
-
-        def copy(node: Any) -> Any:
-            return tree.rebuild(node, lambda child, field: change(child, field, node), through)
-
-        return values.get(body.id, body) if isinstance(body, tree.Name) else copy(body)
-
-    def grow(self, place: Place) -> None:
-        self.nodes += 1
-        if self.nodes > MAX_NODES:
-            self.reporter.fatal("E215", f"the definitions expand to more than {MAX_NODES} parts", place)
+        return self.copies.copy(body, replace, use)
 
     def aggregate(self, node: tree.Aggregate) -> tree.Expr:
         """The terms for 0 .. n-1, folded from the left."""

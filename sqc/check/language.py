@@ -54,6 +54,8 @@ CONTEXT = {
     "arrived": "a claim over iterations",
 }
 
+LINKS = ("link", "transfer")  # the stages that a `transfer` may run on without naming one
+
 STATEMENT_WORDS = (
     "turn", "end", "set", "observe", "branch", "if", "loop", "while", "choose", "hold", "grow", "load", "drop",
     "release", "run", "prefill", "decode", "tool", "transfer", "fork", "join",

@@ -9,6 +9,7 @@ from sqc.check.language import (
     CONTEXT,
     DISTRIBUTIONS,
     FUNCTIONS,
+    LINKS,
     OBSERVABLE_ARITY,
     OBSERVABLES,
     STATEMENT_WORDS,
@@ -35,6 +36,8 @@ def check_names(scope: Scope, values: Values, reporter: Reporter) -> None:
         for node in tree.walk(block):
             if isinstance(node, tree.Serve):
                 names.service(node, name)
+            elif isinstance(node, tree.Transfer) and not node.on:
+                names.link(node)
 
 
 class _Names:
@@ -207,7 +210,11 @@ class _Names:
             return
         if isinstance(ref, tree.Index):
             self.expression(ref.index, sites.INDEX)
-            self.index(ref, resource)
+            if resource.size is None and self.values.constant(ref.index) is None:
+                notes = [Note("declared here", resource.place)]
+                self.reporter.error("E211", f"`{base.id}` is no array", ref.place, "leave out the index", notes)
+            else:
+                self.index(ref, resource)
         elif resource.size is not None and not family:
             notes = [Note("declared here", resource.place)]
             message = f"`{base.id}` is an array of {resource.size}: it needs an index"
@@ -244,16 +251,32 @@ class _Names:
             advice = nearest(name, self.scope.attributes)
             self.reporter.error("E201", f"unknown attribute `{name}`", place, advice)
 
+    def link(self, node: tree.Transfer) -> None:
+        """`transfer` without a stage runs on the one called `link` or `transfer`."""
+        place = node.place._replace(end=node.place.start + len("transfer"))
+        name = next((name for name in LINKS if name in self.scope.stages), None)
+        if name is None:
+            advice = "declare it, or name another: transfer on STAGE (...)"
+            self.reporter.error("E201", "there is no stage `link` or `transfer`", place, advice)
+        else:
+            self.target(tree.Name(place, name), node.index)
+
+    def target(self, stage: tree.Name, index: tree.Expr | None) -> None:
+        """The stage that a service statement runs on."""
+        self.reference(stage if index is None else tree.Index(index.place, stage, index), "stage")
+
     def service(self, node: tree.Serve, block: str) -> None:
         """`prefill e` and `decode e` need a stage of that name or the only step stage.
 
         `tool e` in the session brings its own stage.
         """
         word = node.word
+        place = node.place._replace(end=node.place.start + len(word))
+        if word in self.scope.stages and node.on is None:
+            self.target(tree.Name(place, word), node.index)
         if node.on is not None or word in self.scope.stages or (word == "tool" and block != "server"):
             return
         steps = [s for s in self.scope.stages.values() if s.is_step]
         if word == "tool" or len(steps) != 1:
-            place = node.place._replace(end=node.place.start + len(word))
             advice = f"declare it, or name another: {word} on STAGE (...)"
             self.reporter.error("E201", f"there is no stage `{word}`", place, advice)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from sqc.check.costs import family
 from sqc.check.scope import Resource, Scope
 from sqc.check.structure import word
+from sqc.check.values import Values
 from sqc.diagnostics import Note, Reporter
 from sqc.syntax import tree
 
 
-def check_options(scope: Scope, reporter: Reporter) -> None:
+def check_options(scope: Scope, values: Values, reporter: Reporter) -> None:
+    """Report options given twice or missing, and run modes that do not fit their stage."""
     for resource in (*scope.pools.values(), *scope.stages.values()):
         _once(resource, reporter)
+        _named(resource, values, reporter)
     for _, block in scope.blocks():
         for node in tree.walk(block):
             if isinstance(node, tree.Run):
@@ -24,7 +27,7 @@ def _once(resource: Resource, reporter: Reporter) -> None:
     seen: dict[str, tree.Option] = {}
     for option in options:
         key = option.word.split()[0]
-        if key in ("state", "spill"):
+        if key == "state":
             continue
         first = seen.setdefault(key, option)
         if first is not option:
@@ -32,6 +35,19 @@ def _once(resource: Resource, reporter: Reporter) -> None:
             reporter.error("E510", f"the option `{key}` is given twice", word(option), notes=notes)
     if resource.is_step and "cost" not in seen:
         reporter.error("E511", f"the step stage `{item.name.id}` has no `cost`", item.name.place)
+
+
+def _named(resource: Resource, values: Values, reporter: Reporter) -> None:
+    """The pools and stages that options name are known before the run."""
+    for word_ in ("admit via", "memory", "spill"):
+        for option in resource.options(word_):
+            for ref in option.values[:2]:
+                if isinstance(ref, tree.Index) and values.constant(ref.index) is None:
+                    reporter.error("E205", "an option names a member by a constant index", ref.index.place)
+    for option in resource.options("spill"):
+        if family(option.values[0]) == resource.item.name.id:
+            message = f"`{resource.item.name.id}` cannot spill into itself"
+            reporter.error("E515", message, option.values[0].place, "name another pool")
 
 
 def _mode(scope: Scope, node: tree.Run, reporter: Reporter) -> None:

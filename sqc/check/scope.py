@@ -34,7 +34,10 @@ class Resource:
 
 @dataclass(eq=False, repr=False)
 class Attribute:
-    """An attribute: where it is first assigned, and by whom ("workload", "server", "language")."""
+    """An attribute: where it is first assigned, and by whom.
+
+    `owner` is "workload", "server", "language", or "hold" for a name bound `at admission`.
+    """
 
     place: Place | None
     owner: str
@@ -54,6 +57,7 @@ class Scope:
     observations: dict[str, list[tree.Observe]] = field(default_factory=dict)
     arrive: tree.Arrive | None = None
     trace: tree.Trace | None = None
+    corpus: ir.Trace | None = None
     init: tree.Block | None = None
     turn: tree.Block | None = None
     session: tree.Block | None = None

@@ -23,7 +23,7 @@ class Moment(NamedTuple):
     attributes: bool = True
     live: bool = True
     now: bool = True
-    decides: bool = False  # the scheduler decides by it: nothing hidden may be read
+    decides: bool = False  # the scheduler decides by it, for one session: nothing hidden may be read
     totals: bool = False
 
 
@@ -35,29 +35,30 @@ _TOTALS = "residents decoders kv_decode kv_prefill"
 _COST = f"{_TOTALS} tokens prefilled attention"
 
 STATEMENT = _moment("a statement", draws=True)
+MARK = _moment("the marks of a session", draws=True)
 GAP = _moment("the gap between arrivals", draws=True, attributes=False, live=False, now=False)
-CAPACITY = _moment("the capacity of a ps stage", "present", attributes=False, decides=True)
-UNITS = _moment("a hold's units", decides=True)
-RESERVE = _moment("a hold's reserve", decides=True)
-REUSE = _moment("a hold's reuse", decides=True)
-BINDING = _moment("an `at admission` binding", decides=True)
+CAPACITY = _moment("the capacity of a ps stage", "present", draws=True, attributes=False)
+UNITS = _moment("a hold's units")
+RESERVE = _moment("a hold's reserve")
+REUSE = _moment("a hold's reuse")
+BINDING = _moment("an `at admission` binding")
 CACHE = _moment("a cache clause", draws=True)
 LEASE = _moment("the time of a lease", draws=True)
 QUEUE_KEY = _moment("a queue key", "waited", decides=True)
-EVICTION_KEY = _moment("an eviction key", "size age last waiting", decides=True)
-SPILL = _moment("a spill clause", "size age last waiting", decides=True)
+EVICTION_KEY = _moment("an eviction key", "size age last waiting", draws=True, decides=True)
+SPILL = _moment("a spill clause", "size age last waiting", draws=True, decides=True)
 PREEMPTION_KEY = _moment("a preemption key", "admission decoding position", decides=True)
-CHOICE_KEY = _moment("a choose key")
-STEP_BUDGET = _moment("the budget of a step stage", _TOTALS, attributes=False, decides=True)
-STEP_COST = _moment("the cost of a step stage", _COST, attributes=False, decides=True)
+CHOICE_KEY = _moment("a choose key", draws=True)
+STEP_BUDGET = _moment("the budget of a step stage", _TOTALS, draws=True, attributes=False)
+STEP_COST = _moment("the cost of a step stage", _COST, draws=True, attributes=False)
 SERVE_KEY = _moment("a serve key", f"{_TOTALS} decoding admission remaining", decides=True)
 SERVE_ONLY = _moment("a `serve only` clause", f"{_TOTALS} decoding admission remaining", now=False, decides=True)
 PROCEDURE = _moment("an iteration body", f"{_TOTALS} preempted admitted", attributes=False, decides=True)
 GAUGE = _moment("a gauge", attributes=False, now=False)
-GIVEN = _moment("a claim's `given`", live=False)
+GIVEN = _moment("a claim's `given`", live=False, now=False)
 ITERATION_CLAIM = _moment("a claim over iterations", f"{_COST} demand served arrived", attributes=False)
 END_CLAIM = _moment("a claim at the end", attributes=False, live=False, totals=True)
-INDEX = _moment("an index")
+INDEX = _moment("an index", draws=True)
 
 
 class Site(NamedTuple):
@@ -86,7 +87,8 @@ def sites(scope: Scope) -> Iterator[Site]:
         for option in kind.options:
             yield from _step_option(option)
     for name, block in scope.blocks():
-        yield from _block(block, "server" if name == "server" else "workload")
+        for site in _block(block, "server" if name == "server" else "workload"):
+            yield site._replace(moment=MARK) if name in ("init", "turn") else site
     for gauge in scope.gauges:
         yield Site(gauge.value, GAUGE, "program")
     for claim in scope.claims:
@@ -138,12 +140,17 @@ def _statement(node: tree.Stmt, owner: str) -> Iterator[Site]:
         if expr is not None:
             yield Site(expr, moment, owner, wants, plain)
 
+    for ref, _ in named(node):
+        if isinstance(ref, tree.Index):
+            yield from site(ref.index, INDEX, plain=True)
     match node:
-        case tree.Set(value=value) | tree.Observe(value=value):
+        case tree.Set(word=kind, value=value):
+            yield from site(value, plain=kind == "Size")
+        case tree.Observe(value=value):
             yield from site(value)
         case tree.CostRecord(record=record):
             for field in record:
-                yield from site(field.value)
+                yield from site(field.value, plain=True)
         case tree.Branch(guard=guard, then=then, other=other):
             yield from site(guard, plain=True)
             yield from _block(then, owner)
@@ -164,16 +171,20 @@ def _statement(node: tree.Stmt, owner: str) -> Iterator[Site]:
         case tree.Run(stages=stages, work=work):
             yield from site(work, wants=stages)
         case tree.Serve(index=index, work=work):
-            yield from site(index, INDEX)
+            yield from site(index, INDEX, plain=True)
             yield from site(work, plain=True)
         case tree.Transfer(index=index, work=work, units=units):
-            yield from site(index, INDEX)
+            yield from site(index, INDEX, plain=True)
             yield from site(work, plain=True)
             yield from site(units, plain=True)
 
 
 def _hold(node: tree.Hold, owner: str) -> Iterator[Site]:
     pools = tuple(part.pool for part in node.parts)
+    for named_part in (*node.parts, *((node.lease,) if node.lease is not None else ())):
+        for ref, _ in named(named_part):
+            if isinstance(ref, tree.Index):
+                yield Site(ref.index, INDEX, owner, plain=True)
     for part in node.parts:
         yield Site(part.units, UNITS, owner, (part.pool,))
         if part.reserve is not None:
@@ -205,10 +216,11 @@ def references(scope: Scope) -> Iterator[tuple[tree.Ref, str]]:
             yield claim.stage, "stage"
     for _, block in scope.blocks():
         for node in tree.walk(block):
-            yield from _named(node)
+            yield from named(node)
 
 
-def _named(node: tree.Node) -> Iterator[tuple[tree.Ref, str]]:
+def named(node: tree.Node) -> Iterator[tuple[tree.Ref, str]]:
+    """The pools and stages that one statement, or one part of a hold's header, names."""
     match node:
         case tree.Part(pool=pool) | tree.Lease(pool=pool) | tree.Grow(pool=pool) | tree.Load(pool=pool):
             yield pool, "pool"

@@ -5,38 +5,57 @@ from __future__ import annotations
 from sqc.check.costs import family, used_by_server
 from sqc.check.declare import head
 from sqc.check.scope import Scope
-from sqc.diagnostics import Place, Reporter
+from sqc.check.values import Values
+from sqc.diagnostics import Note, Place, Reporter
 from sqc.syntax import tree
 
-_DRAWN_BLOCKS = (tree.Set, tree.Observe, tree.CostRecord)
 
-
-def check_structure(scope: Scope, reporter: Reporter) -> None:
+def check_structure(scope: Scope, values: Values, reporter: Reporter) -> None:
     """Report statements in blocks where they have no meaning."""
     for name, block in (("init", scope.init), ("turn", scope.turn)):
         for statement in block.body if block is not None else ():
-            if not isinstance(statement, _DRAWN_BLOCKS):
-                message = f"the `{name}` block may only `set` and `observe`"
+            if not isinstance(statement, tree.Set | tree.Observe) or _word(statement) == "Cost":
+                message = f"the `{name}` block may only `set` and `observe`, and declare a `Size`"
                 reporter.error("E509", message, word(statement))
     if scope.server is not None:
         _server(scope.server, reporter)
     if scope.session is not None:
         _session(scope, scope.session, reporter)
-    passing = _Passing(scope)
+    passing = _Passing(scope, values)
     for block in (scope.session, scope.server):
         for node in tree.walk(block) if block is not None else ():
             if isinstance(node, tree.Loop | tree.While) and not passing.block(node.body):
                 what = "loop" if isinstance(node, tree.Loop) else "while"
                 message = f"this `{what}` may go round without letting time pass"
-                advice = "every path through its body needs a `run`, a `turn` that takes time, or `end`"
+                advice = "every path through its body needs a `run` of work, a `turn` that takes time, or `end`"
                 reporter.error("E508", message, head(node.place, what), advice)
-    forks = [
-        n for block in (scope.session, scope.server) if block for n in tree.walk(block) if isinstance(n, tree.Fork)
-    ]
-    for _, block in scope.blocks():
-        for node in tree.walk(block):
-            if isinstance(node, tree.Join) and not forks:
-                reporter.error("E512", "this `join` waits for nothing: the program has no `fork`", word(node))
+    _legs(scope, reporter)
+
+
+def _word(node: tree.Stmt) -> str:
+    return node.word if isinstance(node, tree.Set) else ""
+
+
+_NOT_IN_LEGS = {tree.Turn: "turn", tree.End: "end", tree.Fork: "fork", tree.Join: "join"}
+
+
+def _legs(scope: Scope, reporter: Reporter) -> None:
+    """Legs do a part of a request and end: the session turns, ends, forks and joins."""
+    nodes = [node for block in (scope.session, scope.server) if block is not None for node in tree.walk(block)]
+    forks = [node for node in nodes if isinstance(node, tree.Fork)]
+    joins = [node for node in nodes if isinstance(node, tree.Join)]
+    if not forks:
+        for join in joins:
+            reporter.error("E512", "this `join` waits for nothing: the program has no `fork`", word(join))
+    elif not joins:
+        message = "the program forks and never joins: a session may not end while its leg runs"
+        reporter.error("E513", message, word(forks[0]), "write join; where the session waits for its legs")
+    for fork in forks:
+        for node in tree.walk(fork.body):
+            name = _NOT_IN_LEGS.get(type(node))
+            if name is not None:
+                message = f"a leg may not `{name}`: that is for the session itself"
+                reporter.error("E509", message, word(node), notes=[Note("the leg starts here", word(fork))])
 
 
 def word(node: tree.Node) -> Place:
@@ -54,6 +73,9 @@ def _server(server: tree.Block, reporter: Reporter) -> None:
         elif isinstance(node, tree.End):
             message = "`end` is the session's: the server cannot end it"
             reporter.error("E507", message, word(node), "set an attribute, and let the session test it")
+        elif isinstance(node, tree.Set) and node.word == "Size":
+            message = "a `Size` is the workload's: the server makes values and costs"
+            reporter.error("E509", message, word(node), "write set, or make it in the workload")
 
 
 def _session(scope: Scope, session: tree.Block, reporter: Reporter) -> None:
@@ -74,7 +96,8 @@ def _session(scope: Scope, session: tree.Block, reporter: Reporter) -> None:
 class _Passing:
     """Does every path through some statements let time pass, or end the session?"""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, values: Values) -> None:
+        self.values = values
         server = scope.server
         self.turn = False
         self.turn = server is not None and self.block(server)
@@ -84,7 +107,9 @@ class _Passing:
 
     def statement(self, node: tree.Stmt) -> bool:
         match node:
-            case tree.Run() | tree.Serve() | tree.Transfer() | tree.End() | tree.Foreign():
+            case tree.Run(work=work) | tree.Serve(work=work) | tree.Transfer(work=work):
+                return self.values.constant(work) != 0.0
+            case tree.End() | tree.Foreign():
                 return True
             case tree.Turn():
                 return self.turn

@@ -25,11 +25,16 @@ class Values:
 
     def constant(self, expr: tree.Expr) -> float | None:
         """The value of an expression that reads only numbers and constants, else None."""
+        made = self.fixed(expr)
+        return made.value if isinstance(made, ir.Const) else None
+
+    def fixed(self, expr: tree.Expr) -> ir.Expr | None:
+        """An expression that reads only numbers, constants and external inputs, folded; else None."""
         try:
-            made = fold(arithmetic(expr, self._name, _unknown))
+            made: ir.Expr = fold(arithmetic(expr, self._name, _unknown))
         except (_Unknown, AssertionError, TypeError):
             return None
-        return made.value if isinstance(made, ir.Const) else None
+        return None if any(isinstance(n, ir.Draw) for n in ir.walk(made)) else made
 
     def _name(self, node: tree.Name | tree.Member) -> ir.Expr:
         known = self.scope.constants.get(tree.dotted(node))

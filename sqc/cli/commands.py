@@ -42,6 +42,14 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Give an input; repeatable. `-- --NAME VALUE` is the same."),
 ]
+Workload = Annotated[
+    str | None,
+    typer.Option("--workload", metavar="FILE", help="The file with the program's workload, if it is not in PROGRAM."),
+]
+Defs = Annotated[
+    list[str] | None,
+    typer.Option("--def", metavar="NAME=EXPR", help="Replace the body of an expression definition; repeatable."),
+]
 
 
 def _version(wanted: bool) -> None:
@@ -68,7 +76,9 @@ def _sqc(
 
 
 @app.command()
-def check(ctx: typer.Context, program: ProgramFile, as_json: Json = False) -> None:
+def check(
+    ctx: typer.Context, program: ProgramFile, workload: Workload = None, defs: Defs = None, as_json: Json = False
+) -> None:
     """Check a program; print what it has.
 
     It is parsed, resolved and type-checked. Everything found wrong is printed with its place.
@@ -79,11 +89,11 @@ def check(ctx: typer.Context, program: ProgramFile, as_json: Json = False) -> No
     """
     with failing(ctx.command_path, as_json):
         _no_inputs(ctx)
-        print_summary(_compile(program).summary(), as_json)
+        print_summary(_compile(program, workload, defs).summary(), as_json)
 
 
 @app.command()
-def ir(ctx: typer.Context, program: ProgramFile) -> None:
+def ir(ctx: typer.Context, program: ProgramFile, workload: Workload = None, defs: Defs = None) -> None:
     """Print a program's IR as JSON.
 
     The intermediate representation is a program itself: every command takes it as a .json file.
@@ -95,7 +105,7 @@ def ir(ctx: typer.Context, program: ProgramFile) -> None:
     """
     with failing(ctx.command_path, as_json=False):
         _no_inputs(ctx)
-        print_ir(_compile(program))
+        print_ir(_compile(program, workload, defs))
 
 
 @app.command("compile")
@@ -107,6 +117,8 @@ def compile_(
         typer.Option(metavar="FORM", help="Print this form instead: ir, jaxpr, stablehlo or hlo."),
     ] = None,
     mode: Mode = None,
+    workload: Workload = None,
+    defs: Defs = None,
     as_json: Json = False,
 ) -> None:
     """Build the kernel; print what it has.
@@ -122,7 +134,7 @@ def compile_(
         _no_inputs(ctx)
         _one_of("--emit", emit, ("ir", "jaxpr", "stablehlo", "hlo"))
         _check_mode(mode)
-        compiled = _compile(program)
+        compiled = _compile(program, workload, defs)
         if emit == "ir":
             print_ir(compiled)
         elif emit:
@@ -139,10 +151,15 @@ def run(
     warmup: Warmup = "0",
     seed: Annotated[str, typer.Option(metavar="N", help="Which random numbers: 0 to 2^64 - 1.")] = "1",
     settings: Settings = None,
+    workload: Workload = None,
+    defs: Defs = None,
     arrivals: Arrivals = None,
     mode: Mode = None,
     dump: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Write report.json and every sample (CSV) into this folder.")
+        str | None,
+        typer.Option(
+            metavar="DIR", help="Write report.json, all samples and all changes of gauges (CSV) into this folder."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -152,6 +169,7 @@ def run(
     Example:
       sqc run prog.sq --horizon 20000 --warmup 2000 --seed 1 --set C=2e4
       sqc run prog.sq --horizon 20000 --json --dump samples -- --C 2e4
+      sqc run model.sq --workload load.sq --def 'law=~det(1)' --horizon 20000
     """
     with failing(ctx.command_path, as_json):
         from sqc.inputs import assignments
@@ -159,7 +177,7 @@ def run(
 
         _check_mode(mode)
         sets = assignments(settings or [], ctx.obj)
-        report = _compile(program).run(
+        report = _compile(program, workload, defs).run(
             whole(seed), horizon=horizon, warmup=warmup, arrivals=arrivals, sets=sets, mode=mode
         )
         print(report.to_json() if as_json else report)
@@ -184,6 +202,8 @@ def sweep(
             help="Values of an input; repeatable. Every combination is a point. `-- --NAME V1,V2` is the same.",
         ),
     ] = None,
+    workload: Workload = None,
+    defs: Defs = None,
     arrivals: Arrivals = None,
     metric: Annotated[
         list[str] | None,
@@ -210,7 +230,7 @@ def sweep(
 
         _check_mode(mode)
         sets = assignments(settings or [], ctx.obj)
-        compiled = _compile(program)
+        compiled = _compile(program, workload, defs)
         from sqc.sweep import SweepInterrupted
         from sqc.sweep_text import select
 
@@ -239,11 +259,16 @@ def sweep(
         return FAILED if table.failures else 0
 
 
-def _compile(program: str) -> Program:
+def _compile(program: str, workload: str | None, defs: list[str] | None) -> Program:
     from sqc import program as face
+    from sqc.inputs import definitions
 
+    bodies = definitions(defs or [])
     try:
-        compiled = face.compile(program) if program != "-" else face.compile(source=sys.stdin.read())
+        if program == "-":
+            compiled = face.compile(source=sys.stdin.read(), workload=workload, defs=bodies)
+        else:
+            compiled = face.compile(program, workload=workload, defs=bodies)
     except UnicodeDecodeError:  # of standard input; a file is a diagnostic already
         from sqc.diagnostics import CompileError, Diagnostic
 

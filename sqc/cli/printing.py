@@ -35,9 +35,13 @@ def print_summary(summary: dict[str, Any], as_json: bool) -> None:
     lines = {
         "inputs": [f"{name} = {shortest(value)}" for name, value in summary["inputs"].items()],
         "arrivals": [summary["arrivals"]],
+        "trace": [summary["trace"]] if summary["trace"] else [],
         "stages": [f"{name}: {kind}" for name, kind in summary["stages"].items()],
+        "flows": [summary["flows"]] if summary["flows"] else [],
         "pools": [f"{name}: {kind}" for name, kind in summary["pools"].items()],
         "observes": summary["observes"],
+        "gauges": summary["gauges"],
+        "claims": summary["claims"],
         "attributes": summary["attributes"],
     }
     for title, items in lines.items():
@@ -54,16 +58,14 @@ def print_kernel(compiled: Program, mode: str | None, as_json: bool) -> None:
         "metrics": list(kernel.metrics),
         "capacities": dict(kernel.capacities),
         "mode": kernel.mode,
-        "native_call": kernel.is_native(),
         "from_cache": kernel.from_cache,
         "compile_seconds": kernel.compile_seconds,
     }
     if as_json:
         print_json({"ok": True, **plain(summary)})
         return
-    slow = ", but the native call did not take effect" if kernel.mode == "native" and not kernel.is_native() else ""
     made = "from the cache" if kernel.from_cache else "built"
-    print(f"{summary['file']}: kernel {made} in {kernel.compile_seconds:.2f} s, mode {kernel.mode}{slow}")
+    print(f"{summary['file']}: kernel {made} in {kernel.compile_seconds:.2f} s, mode {kernel.mode}")
     print("inputs")
     for name, value in kernel.inputs.items():
         print(f"  {name} = {shortest(value)}")

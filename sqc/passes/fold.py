@@ -99,7 +99,7 @@ def fold(node: Any) -> Any:
     if isinstance(node, tuple):
         made = tuple(fold(n) for n in node)
         return node if all(a is b for a, b in zip(made, node, strict=True)) else made
-    if not dataclasses.is_dataclass(node) or isinstance(node, type | ir.Span):
+    if not dataclasses.is_dataclass(node) or isinstance(node, type | ir.Span | ir.Trace):
         return node
     changed: dict[str, Any] = {}
     for name in node.__match_args__:  # type: ignore[attr-defined]

@@ -52,7 +52,7 @@ def _same(_: Place, inner: Any) -> Any:
     return inner
 
 
-_list("params", "keys", "args", "iters", "parts", "bindings", "places")
+_list("params", "keys", "args", "iters", "parts", "bindings", "places", "roles", "relargs")
 _word("quantifier", "sharing", "mode", "service", "fold")
 
 # --------------------------------------------------------------------------- declarations
@@ -99,7 +99,8 @@ def _arrival(place: Place, word: Word, *rest: Any) -> tree.Arrive:
 @_rule("preemption")
 def _preemption(place: Place, word: Word, *rest: Any) -> tree.Option:
     keys = rest[0] if rest else ()
-    return tree.Option(place, f"preempt {word.text}", keys or ())
+    tail = " tail" if any(isinstance(r, Word) and r.text == "tail" for r in rest) else ""
+    return tree.Option(place, f"preempt {word.text}{tail}", keys or ())
 
 
 def _option(rule: str, word: str) -> None:
@@ -133,7 +134,7 @@ for _name, _cls in {
     "turn": tree.Turn, "end": tree.End, "observe": tree.Observe, "loop": tree.Loop, "while_loop": tree.While,
     "choose": tree.Choose, "grow": tree.Grow, "load": tree.Load, "drop": tree.Drop, "release": tree.Release,
     "run": tree.Run, "fork": tree.Fork, "join": tree.Join, "field": tree.Field, "binding": tree.Field,
-    "part": tree.Part, "lease": tree.Lease,
+    "part": tree.Part, "lease": tree.Lease, "mark": tree.Mark, "run_own": tree.RunOwn,
 }.items():  # fmt: skip
     _node(_name, _cls)
 _node("set", tree.Set, "set")
@@ -175,10 +176,10 @@ def _transfer(place: Place, target: Any, work: Any, source: Any, to: Any, units:
 
 
 @_rule("call_stmt")
-def _call_stmt(place: Place, callee: Any, args: Any, source: Any) -> tree.Node:
-    if source is not None or not isinstance(callee, tree.Name):
-        return tree.Foreign(place, "a call of a station")
-    return tree.CallStmt(place, callee, args)
+def _call_stmt(place: Place, callee: Any, args: Any, source: Any, target: Any, units: Any) -> tree.Node:
+    if source is None and isinstance(callee, tree.Name):
+        return tree.CallStmt(place, callee, args)
+    return tree.EntryCall(place, callee, args, source, target, units)
 
 
 # --------------------------------------------------------------------------- expressions
@@ -197,7 +198,8 @@ BUILD["aggregate"] = lambda place, fold, name, count, body: tree.Aggregate(place
 
 @_rule("index_member")
 def _index_member(place: Place, base: tree.Name, index: Any, name: tree.Name) -> tree.Member:
-    return tree.Member(place, tree.Index(place, base, index), name)
+    closed = place.source.text.index("]", index.place.end) + 1
+    return tree.Member(place, tree.Index(place._replace(end=closed), base, index), name)
 
 
 @_rule("call_fold")
@@ -205,12 +207,30 @@ def _call_fold(place: Place, fold: str, args: Any) -> tree.Call:
     return tree.Call(place, tree.Name(place._replace(end=place.start + len(fold)), fold), args)
 
 
-# --------------------------------------------------------------------------- devices, engines, stations
+# --------------------------------------------------------------------------- stations
+
+_node("station_stage", tree.StationStage)
+_node("station_nic", tree.Nic)
+_node("request", tree.Request)
+BUILD["queue"] = lambda place, name, size, roles, *items: tree.Queue(place, name, size, roles, items)
+BUILD["entry"] = lambda place, verb, params, source, body: tree.Entry(place, verb, params or (), source, body)
+
+
+@_rule("relation")
+def _relation(place: Place, verb: Any, args: tuple[tree.Expr | tree.Field, ...]) -> tree.Relation:
+    stations = tuple(a for a in args if not isinstance(a, tree.Field))
+    options = tuple(a for a in args if isinstance(a, tree.Field))
+    return tree.Relation(place, verb, stations, options, None)
+
+
+@_rule("relation_pull")
+def _relation_pull(place: Place, reader: Any, source: Any, latency: Any, share: Any) -> tree.Relation:
+    """`D pull P latency e share maxmin;`, as an earlier release wrote it."""
+    option = tree.Field(latency.place, tree.Name(latency.place, "latency"), latency)
+    return tree.Relation(place, tree.Name(place, "pull"), (source, reader), (option,), share)
+
+
+# --------------------------------------------------------------------------- devices, engines
 
 _foreign("device", "`device`")
 _foreign("engine", "`engine`")
-_foreign("queue", "`queue`")
-_foreign("request", "`request`")
-_foreign("mark", "`mark`")
-_foreign("run_own", "a run without a stage")
-_foreign("relation", "a relation of stations")

@@ -260,15 +260,37 @@ class CallStmt(Node):
     args: tuple[Expr, ...]
 
 
+class EntryCall(Node):
+    """A station's entry called: `P[i].prefill (n)`, `D.decode (n) from P`, `L.transfer (n) from P to kv (m)`."""
+
+    callee: Ref
+    args: tuple[Expr, ...]
+    source: Ref | None
+    target: Ref | None
+    units: Expr | None
+
+
+class Mark(Node):
+    """`mark x`: the moment, in the station's attribute `x`."""
+
+    name: Name
+
+
+class RunOwn(Node):
+    """`run (e)`: on the station's own stage."""
+
+    work: Expr
+
+
 class Foreign(Node):
-    """A construct of devices, engines or stations, kept only so that it can be refused by name."""
+    """A construct of devices or engines, kept only so that it can be refused by name."""
 
     construct: str
 
 
 Stmt: TypeAlias = (
     Turn | End | Set | CostRecord | Observe | Branch | Loop | While | Choose | Hold | Grow | Load | Drop
-    | Release | Run | Serve | Transfer | Fork | Join | CallStmt | Foreign
+    | Release | Run | Serve | Transfer | Fork | Join | CallStmt | EntryCall | Mark | RunOwn | Foreign
 )  # fmt: skip
 
 
@@ -340,8 +362,14 @@ class Hidden(Node):
     names: tuple[Name, ...]
 
 
+class Request(Node):
+    """`request gw;` in the workload: its turns enter this gateway."""
+
+    name: Name
+
+
 class Workload(Node):
-    items: tuple[Arrive | Trace | Routine | Hidden | Foreign, ...]
+    items: tuple[Arrive | Trace | Routine | Hidden | Request, ...]
 
 
 class Server(Node):
@@ -367,7 +395,50 @@ class Share(Node):
     word: str
 
 
-Item: TypeAlias = Use | Let | Def | Pool | Stage | Workload | Server | Gauge | Claim | Share | Foreign
+class StationStage(Node):
+    """`serve kind latency e;`: the stage of a station."""
+
+    kind: Kind
+    latency: Expr | None
+
+
+class Nic(Node):
+    kind: Kind
+
+
+class Entry(Node):
+    """The statements that one request runs at a station; `source` is the station of its `from`."""
+
+    verb: Name
+    params: tuple[Name, ...]
+    source: Name | None
+    body: Block
+
+
+class Queue(Node):
+    """A station; lowering (sqc/stations) leaves it without items, only to keep its name."""
+
+    name: Name
+    size: Expr | None
+    roles: tuple[Name, ...]
+    items: tuple[Pool | StationStage | Nic | Entry | Foreign, ...]
+
+
+class Relation(Node):
+    """`kvt.nixl_pull (P, D, latency = e);`: how the second station reads from the first."""
+
+    verb: Ref
+    stations: tuple[Expr, ...]
+    options: tuple[Field, ...]
+    share: str | None
+
+
+Item: TypeAlias = (
+    Use | Let | Def | Pool | Stage | Workload | Server | Gauge | Claim | Share | Queue | Relation | Foreign
+)
+
+
+STATIONS = (Queue, Relation, Request, EntryCall, Mark, RunOwn)  # what only programs with stations have
 
 
 class Main(Node):
@@ -375,7 +446,7 @@ class Main(Node):
 
 
 class File(Node):
-    items: tuple[Use | Let | Def | Main, ...]
+    items: tuple[Use | Let | Def | Main | Workload, ...]
 
 
 # --------------------------------------------------------------------------- traversal

@@ -1,0 +1,1 @@
+"""Stations (`queue NAME : role { ... }`) and their lowering to pools, stages and statements."""

@@ -4,8 +4,8 @@
     python benchmarks/founding.py --quick    smaller runs
     python benchmarks/founding.py --json     the numbers as JSON, after the tables on standard error
 
-The reference is pyserq 0.1.5.dev90 (extra `bench`); without it the ratios are left out. Before anything
-is timed, the kernel is checked to run natively: if the mark did not take effect, the exit code is 1.
+The reference is pyserq 0.1.5.dev90 (extra `bench`); without it the ratios are left out. The exit code
+is 1 where the kernel does not run natively.
 Times are wall-clock seconds of the whole job, best of the repetitions; compilation and start-up are
 listed apart.
 """
@@ -19,42 +19,17 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
+from side_by_side import CORES, CORPUS, REFERENCE, ROOT, Job, best, compare, show
 
 import sqc
-from sqc_runtime.native import took_effect
 
-try:
-    import pyserq
-except ImportError:
-    pyserq = None
-
-ROOT = Path(__file__).resolve().parent.parent
 FOUNDING = ROOT / "programs" / "04-cache.sq"
-MM1 = ROOT / "tests" / "corpus" / "a01_fifo_mm1.sq"
-CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@dataclass(frozen=True)
-class Job:
-    """One program at one setting, run for seeds 1..n."""
-
-    name: str
-    path: Path
-    sets: Mapping[str, float]
-    horizon: float
-    warmup: float
-    seeds: int
-    target: float
+MM1 = CORPUS / "a01_fifo_mm1.sq"
 
 
 def jobs(quick: bool) -> tuple[Job, ...]:
@@ -67,78 +42,17 @@ def jobs(quick: bool) -> tuple[Job, ...]:
     )
 
 
-def best(repeat: int, work: Callable[[], Any]) -> float:
-    """Seconds of the fastest of `repeat` calls."""
-    times = []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
-# --------------------------------------------------------------------------- the two sides
-
-
-def reference_seconds(job: Job, repeat: int) -> tuple[float, float]:
-    """Seconds and events of all runs on as many threads as cores; its programs are compiled beforehand."""
-    sets = {name: repr(value) for name, value in job.sets.items()}
-    programs = [
-        pyserq.compile(str(job.path), horizon=job.horizon, warmup=job.warmup, seed=seed, sets=sets)
-        for seed in range(1, job.seeds + 1)
-    ]
-    with ThreadPoolExecutor(CORES) as pool:
-        events = float(sum(report.events for report in pool.map(pyserq.run, programs)))
-        return best(repeat, lambda: list(pool.map(pyserq.run, programs))), events
-
-
-def ours_seconds(job: Job, repeat: int) -> tuple[float, float]:
-    """Seconds and events of the same runs, every metric of a sweep included; the kernel is warm and grown."""
-    kernel = sqc.compile(job.path).kernel()
-    inputs = {**kernel.inputs, **job.sets}
-    seeds = np.arange(1, job.seeds + 1, dtype=np.uint64)
-
-    def work() -> Any:
-        return kernel.lanes(seeds, horizon=job.horizon, warmup=job.warmup, inputs=inputs, threads=CORES)
-
-    batch = work()
-    if batch.failures:
-        raise SystemExit(f"{job.name}: {batch.failures}")
-    return best(repeat, work), float(np.sum(batch.metrics["events"]))
-
-
 def speed(quick: bool) -> list[dict[str, Any]]:
-    rows = []
-    for job in jobs(quick):
-        repeat = 2 if quick else 3
-        seconds, events = ours_seconds(job, repeat)
-        row: dict[str, Any] = {
-            "work": job.name,
-            "runs": job.seeds,
-            "events": events,
-            "sqc_events_per_s": events / seconds,
-            "sqc_runs_per_s": job.seeds / seconds,
-            "target_ratio": job.target,
-        }
-        if pyserq is not None:
-            seconds_there, events_there = reference_seconds(job, repeat)
-            if events_there != events:
-                raise SystemExit(f"{job.name}: the reference counts {events_there:.0f} events, sqc {events:.0f}")
-            row["pyserq_events_per_s"] = events / seconds_there
-            row["pyserq_runs_per_s"] = job.seeds / seconds_there
-            row["ratio"] = seconds_there / seconds
-        rows.append(row)
-    return rows
+    return compare(jobs(quick), 2 if quick else 3)
 
 
 # --------------------------------------------------------------------------- compilation and start-up
 
 
 def check_native() -> None:
-    """Exit code 1 unless the founding kernel is one native call: the mark in ENTRY, and no loop of its own there."""
-    kernel = sqc.compile(FOUNDING).kernel()
-    if kernel.mode != "native" or not took_effect(kernel.emit("hlo")):
-        print("the native mark did not take effect: the kernel would run at a fraction of its speed", file=sys.stderr)
+    """Exit code 1 unless the founding kernel runs as machine code."""
+    if sqc.compile(FOUNDING).kernel().mode != "native":
+        print("the kernel would run on the portable path, at a fraction of its speed", file=sys.stderr)
         raise SystemExit(1)
 
 
@@ -275,27 +189,6 @@ def memory(quick: bool) -> list[dict[str, Any]]:
     return [{"what": f"sweep of 1000 seeds, horizon {horizon:g}", "peak_MiB": peak, "target_MiB": 1000}]
 
 
-# --------------------------------------------------------------------------- printing
-
-
-def cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-    return str(value)
-
-
-def show(console: Console, title: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    table = Table(title=title, title_justify="left")
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    for name in names:
-        table.add_column(name.replace("_", " "), justify="left" if name in ("work", "what") else "right")
-    for row in rows:
-        table.add_row(*(cell(row.get(name)) for name in names))
-    console.print(table)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="smaller runs")
@@ -310,7 +203,7 @@ def main() -> int:
         "scaling": ("Cost per event", scaling),
         "memory": ("Memory", memory),
     }
-    results: dict[str, Any] = {"cores": CORES, "reference": getattr(pyserq, "__version__", None), "mode": "native"}
+    results: dict[str, Any] = {"cores": CORES, "reference": REFERENCE, "mode": "native"}
     for name, (title, measure) in parts.items():
         if options.only and name not in options.only:
             continue

@@ -1,44 +1,130 @@
-"""One generated case against the reference: what differs, line by line."""
+"""Runs of ours against the reference's, live or recorded: what differs, line by line."""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import reference
 import sqc
-from compare import differences, sample_differences
-from generate import Case
+from compare import change_differences, differences, sample_differences
+from generating import Case
 from harness import run
+from isolated import Hangs
+from reference import ReferenceRun
+
+#: The ways in which a run can go wrong, as `Comparison.kinds` names them.
+DIFFERS, OURS_FAILS, THEIRS_FAILS, BREAKS = "differs", "only ours fails", "only the reference fails", "ours breaks"
+
+#: How ours says that a program or its run is wrong.
+FAILURES = (sqc.CompileError, sqc.RunError, sqc.InputError)
+
+#: Seconds that one run of the reference may take before its case is left out.
+LIMIT = 10.0
 
 
-def disagreements(case: Case, limit: int = 40) -> list[str]:
-    """Lines that differ over all runs of the case; the whole sample lists are compared.
+@dataclass
+class Comparison:
+    """All runs of a case: `lines` say what differs; `refused` runs ended in an error on both sides.
 
-    A run that fails must fail on both sides (the texts of the messages are not compared).
+    `unanswered` runs are those that the reference did not finish in time; ours is not run there.
     """
-    wrong: list[str] = []
+
+    lines: list[str] = field(default_factory=list)
+    kinds: set[str] = field(default_factory=set)
+    runs: int = 0
+    refused: int = 0
+    unanswered: int = 0
+
+
+def compare(case: Case, limit: int = 40) -> Comparison:
+    """Every seed at every setting; the whole sample lists and gauges are compared.
+
+    A run that fails must fail on both sides; the texts of the messages are not compared. At most
+    `limit` lines are listed, and nothing is run after that many.
+    """
+    result = Comparison()
     for sets in case.sets:
         for seed in case.seeds:
-            wrong += [f"seed {seed} {sets}: {line}" for line in _one(case, seed, sets)]
-            if len(wrong) >= limit:
-                return wrong[:limit]
-    return wrong
+            result.runs += 1
+            _one(case, seed, sets, result)
+            if len(result.lines) >= limit:
+                del result.lines[limit:]
+                return result
+    return result
 
 
-def _one(case: Case, seed: int, sets: dict[str, float]) -> list[str]:
+def disagreements(case: Case) -> list[str]:
+    """Lines that differ over all runs of the case."""
+    return compare(case).lines
+
+
+def _one(case: Case, seed: int, sets: dict[str, float], result: Comparison) -> None:
     times: dict[str, Any] = {"horizon": case.horizon, "warmup": case.warmup, "arrivals": case.arrivals}
+    where = f"seed {seed} {sets}: "
     refusal: str | None = None
     try:
-        expected = reference.run(case.source, seed=seed, sets=sets, **times)
+        expected = reference.run(case.source, seed=seed, sets=sets, limit=LIMIT, **times)
     except reference.Refused as error:
         refusal = str(error)
+    except Hangs:
+        result.unanswered += 1
+        return
     try:
         actual = run(case.source, seed=seed, sets=sets, **times)
-    except sqc.RunError as error:
-        return [] if refusal is not None else [f"only ours fails: {error}"]
+    except FAILURES as error:
+        if refusal is None:
+            result.kinds.add(OURS_FAILS)
+            result.lines.append(f"{where}{OURS_FAILS}: {error}")
+        result.refused += refusal is not None
+        return
+    except Exception as error:
+        result.kinds.add(BREAKS)
+        result.lines.append(f"{where}{BREAKS}: {type(error).__name__}: {error}")
+        return
     if refusal is not None:
-        return [f"only the reference fails: {refusal}"]
+        result.kinds.add(THEIRS_FAILS)
+        result.lines.append(f"{where}{THEIRS_FAILS}: {refusal}")
+        return
     wrong = differences(expected.report, actual.report)
     for name, samples in expected.samples.items():
         wrong += sample_differences(name, samples, actual.samples[name])
+    for name, changes in expected.gauges.items():
+        wrong += change_differences(name, changes, actual.gauges[name])
+    if wrong:
+        result.kinds.add(DIFFERS)
+        result.lines += [where + line for line in wrong]
+
+
+def recorded_differences(measured: Mapping[str, Any], ours: ReferenceRun) -> list[str]:
+    """What differs from a recorded run, an entry of `runs` in a corpus file (its format is in `corpus/README.md`).
+
+    Recorded samples and change points may be the first ones only.
+    """
+    wrong = differences(measured["report"], ours.report)
+    for name, kept in measured.get("samples", {}).items():
+        expected = _rows(kept, ("time", "session", "turn", "value"))
+        wrong += sample_differences(name, expected, itertools.islice(ours.samples[name], len(expected)))
+    for name, points in measured.get("gauge_points", {}).items():
+        expected = _rows(points, ("time", "value"))
+        wrong += change_differences(name, expected, itertools.islice(ours.gauges[name], len(expected)))
     return wrong
+
+
+def _rows(columns: Mapping[str, list[float]], names: tuple[str, ...]) -> list[tuple[float, ...]]:
+    return list(zip(*(columns[name] for name in names), strict=True))
+
+
+def replay_differences(source: str, measured: Mapping[str, Any]) -> list[str]:
+    """What differs when a recorded run is made again; one that was refused must be refused."""
+    setting = {key: measured[key] for key in ("seed", "horizon", "warmup", "arrivals", "sets")}
+    label = f"seed {setting['seed']} {setting['sets']}: "
+    try:
+        ours = run(source, **setting)
+    except FAILURES as error:
+        return [] if "refused" in measured else [f"{label}{OURS_FAILS}: {error}"]
+    if "refused" in measured:
+        return [f"{label}{THEIRS_FAILS}: {measured['refused']}"]
+    return [label + line for line in recorded_differences(measured, ours)]

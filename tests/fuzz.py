@@ -1,119 +1,148 @@
 """Random search for programs on which ours and the reference differ.
 
-    python tests/fuzz.py --minutes 10 [--seed 1] [--flavour whole] [--arrival closed]
+    python tests/fuzz.py --minutes 30 [--profile preempt] [--seed 1] [--jobs 2]
 
-Runs on with new programs until the time is up. A program that differs is shrunk (for as long as
-`--shrink` says, in seconds) and saved with its runs under tests/corpus/fuzz/, and the differences are printed; exit
-code 1 if there was one.
+Runs on with new programs until the time is up. Program number k of search seed N is the same on
+every machine. A program that differs is shrunk (for as long as `--shrink` says, in seconds), its
+differences are printed, and it is saved with the reference's report under tests/corpus/found/. A
+program on which ours loops or ends its process is one of those. Exit code 1 if there was one.
+
+    --first K --count M    programs K .. K+M-1 only, to see a program again
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import hashlib
-import json
+import itertools
 import random
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
-
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import seed as hypothesis_seed
+from dataclasses import dataclass, field
 
 import reference
-from agreement import disagreements
-from generate import ARRIVALS, FLAVOURS, Case, cases
-from harness import CORPUS, compiled
+from agreement import Comparison, compare
+from found import save
+from generating import PROFILES, Case, generate, shrink
+from isolated import Died, Hangs, Server, serve
 
-SAVED = CORPUS / "fuzz"
-BATCH = 20
+#: Seconds that all runs of one program may take, compilation included.
+LIMIT = 120.0
+#: Programs compared in one process before it is replaced, so that what it keeps cannot pile up.
+RENEW = 200
+#: Seconds between two progress lines.
+PAUSE = 20.0
+
+
+@dataclass
+class Tally:
+    """What the search has done; shared by its jobs."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    programs: int = 0
+    runs: int = 0
+    refused: int = 0
+    unanswered: int = 0
+    differ: int = 0
+
+    def add(self, result: Comparison) -> None:
+        with self.lock:
+            self.programs += 1
+            self.runs += result.runs
+            self.refused += result.refused
+            self.unanswered += result.unanswered
+            self.differ += bool(result.lines)
+
+    def line(self) -> str:
+        return (
+            f"{self.programs} programs, {self.runs} runs compared: {self.differ} programs differed, "
+            f"{self.refused} runs refused by both, {self.unanswered} not answered by the reference"
+        )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--seed", type=int, default=None, help="of the search; printed, so that it can be repeated")
-    parser.add_argument("--shrink", type=float, default=120.0, help="seconds spent on making a failure smaller")
-    parser.add_argument("--flavour", choices=FLAVOURS, default=None)
-    parser.add_argument("--arrival", choices=ARRIVALS, default=None)
-    options = parser.parse_args()
+    options = _options()
     if not reference.AVAILABLE:
         print(reference.WHY_NOT)
         return 2
     first = options.seed if options.seed is not None else random.SystemRandom().randrange(2**32)
+    print(f"search seed {first}", flush=True)
+    tally = Tally()
     deadline = time.monotonic() + 60 * options.minutes
-    programs = failures = 0
-    for number in _batches(first, deadline):
-        search = Search(options.flavour, options.arrival, options.shrink, deadline)
-        search.run(number)
-        programs += search.programs
-        if search.worst is not None:
-            failures += 1
-            print(f"\n{_save(search.worst)}\n" + "\n".join(search.lines), flush=True)
-        print(f"search {number}: {programs} programs, {failures} failures", flush=True)
-    return 1 if failures else 0
+    last = None if options.count is None else options.first + options.count
+    numbers = iter(range(options.first, last)) if last is not None else itertools.count(options.first)
+    jobs = [
+        threading.Thread(target=_job, args=(numbers, first, options.profile, options.shrink, deadline, tally))
+        for _ in range(options.jobs)
+    ]
+    for job in jobs:
+        job.start()
+    while any(job.is_alive() for job in jobs):
+        jobs[0].join(PAUSE)
+        for job in jobs[1:]:
+            job.join(0.0 if jobs[0].is_alive() else PAUSE)
+        print(tally.line(), flush=True)
+    return 1 if tally.differ else 0
 
 
-def _batches(first: int, deadline: float) -> Iterator[int]:
-    number = first
-    while time.monotonic() < deadline:
-        yield number
-        number += 1
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--seed", type=int, default=None, help="of the search; printed, so that it can be repeated")
+    parser.add_argument("--profile", choices=[*PROFILES, "all"], default="all", help="the constructs to look at")
+    parser.add_argument("--jobs", type=int, default=2, help="programs compared at once")
+    parser.add_argument("--shrink", type=float, default=120.0, help="seconds spent on making a failure smaller")
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=None)
+    return parser.parse_args()
 
 
-class Search:
-    """One batch of programs; keeps the smallest that differs."""
-
-    def __init__(self, flavour: str | None, arrival: str | None, shrink: float, deadline: float) -> None:
-        self.strategy = cases(flavour=flavour, arrival=arrival)
-        self.shrink = shrink
-        self.deadline = deadline
-        self.programs = 0
-        self.worst: Case | None = None
-        self.lines: list[str] = []
-
-    def run(self, number: int) -> None:
-        @hypothesis_seed(number)
-        @settings(
-            max_examples=BATCH,
-            deadline=None,
-            database=None,
-            derandomize=False,
-            phases=[Phase.generate, Phase.shrink],
-            suppress_health_check=list(HealthCheck),
-        )
-        @given(self.strategy)
-        def check(case: Case) -> None:
-            if time.monotonic() > self.deadline:
-                return  # out of time: accept everything, so that the search ends at once
-            self.programs += 1
-            compiled.cache_clear()
-            lines = disagreements(case)
-            if lines:
-                if self.worst is None:
-                    self.deadline = time.monotonic() + self.shrink
-                if self.worst is None or len(case.source) <= len(self.worst.source):
-                    self.worst, self.lines = case, lines
-                raise AssertionError(lines[0])
-
-        try:
-            check()
-        except BaseException as error:
-            if self.worst is None or isinstance(error, KeyboardInterrupt):
-                raise
+def program(seed: int, number: int, profile: str) -> Case:
+    """Program `number` of a search; with profile `all` the profiles take turns."""
+    names = list(PROFILES) if profile == "all" else [profile]
+    return generate(random.Random(f"{seed} {number}"), names[number % len(names)])
 
 
-def _save(case: Case) -> Path:
-    """Write the program and its runs; the name is a hash of the text."""
-    SAVED.mkdir(exist_ok=True)
-    stem = SAVED / f"z_{hashlib.sha256(case.source.encode()).hexdigest()[:10]}"
-    stem.with_suffix(".sq").write_text(case.source, encoding="utf-8")
-    runs = {key: value for key, value in dataclasses.asdict(case).items() if key != "source"}
-    stem.with_suffix(".runs.json").write_text(json.dumps(runs, indent=1) + "\n", encoding="utf-8")
-    return stem.with_suffix(".sq")
+def _job(numbers: Iterator[int], seed: int, profile: str, seconds: float, deadline: float, tally: Tally) -> None:
+    """Compare program after program in a process of its own."""
+    server = Server(__file__, ["--serve"])
+    for done in itertools.count(1):
+        if time.monotonic() >= deadline:
+            break
+        with tally.lock:
+            number = next(numbers, None)
+        if number is None:
+            break
+        case = program(seed, number, profile)
+        result = _ask(server, case)
+        tally.add(result)
+        if result.lines:
+            _report(server, case, number, result, seconds)
+        if done % RENEW == 0:
+            server.stop()
+    server.stop()
+
+
+def _ask(server: Server, case: Case) -> Comparison:
+    try:
+        answer = server.ask(case, LIMIT)
+    except (Hangs, Died) as error:
+        return Comparison([f"{type(error).__name__.lower()}: {error}"], {type(error).__name__}, 1)
+    assert isinstance(answer, Comparison)
+    return answer
+
+
+def _report(server: Server, case: Case, number: int, result: Comparison, seconds: float) -> None:
+    """Shrink, save and print a program that differs."""
+    smaller = shrink(case, lambda candidate: bool(_ask(server, candidate).kinds & result.kinds), seconds)
+    lines = _ask(server, smaller).lines or result.lines
+    text = "\n".join([f"\nprogram {number}: {save(smaller)}", smaller.source, *lines[:12], ""])
+    print(text, flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if sys.argv[1:] == ["--serve"]:
+        serve(compare)
+    else:
+        sys.exit(main())

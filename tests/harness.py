@@ -1,6 +1,7 @@
 """Running our own side in the tests: compiled programs are kept, so one text compiles once.
 
-`run` has the shape of `reference.run`: a report as a JSON object and the samples by name.
+`run` has the shape of `reference.run`: a report as a JSON object, the samples by name, the change
+points of the gauges.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sqc
-from reference import ReferenceRun, Sample
+from reference import ReferenceRun
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
@@ -30,8 +31,19 @@ def compiled(source: str) -> sqc.Program:
     return sqc.compile(source=source)
 
 
-def run(
-    source: str,
+@functools.lru_cache(maxsize=32)
+def corpus_program(name: str) -> sqc.Program:
+    """A corpus program, compiled from its file: a trace is looked for beside it."""
+    return sqc.compile(CORPUS / f"{name}.sq")
+
+
+def run(source: str, **setting: Any) -> ReferenceRun:
+    """One run of ours of a program's text; takes what `run_of` takes."""
+    return run_of(compiled(source), **setting)
+
+
+def run_of(
+    program: sqc.Program,
     *,
     horizon: float,
     warmup: float = 0.0,
@@ -40,16 +52,19 @@ def run(
     sets: Mapping[str, float] | None = None,
 ) -> ReferenceRun:
     """One run of ours; fails like the run itself (`sqc.RunError`)."""
-    report = compiled(source).run(seed=seed, horizon=horizon, warmup=warmup, arrivals=arrivals, sets=dict(sets or {}))
+    report = program.run(seed=seed, horizon=horizon, warmup=warmup, arrivals=arrivals, sets=dict(sets or {}))
     document: dict[str, Any] = report.json()
     rows = [*((name, report.observe(name)) for name in document["observes"])]
     rows.append(("client.response", report.client("response")))
-    return ReferenceRun(document, {name: _samples(row.samples) for name, row in rows})
+    return ReferenceRun(
+        document,
+        {name: _rows(row.samples, ("time", "session", "turn", "value")) for name, row in rows},
+        {row.name: _rows(row.changes, ("time", "value")) for row in report.gauges},
+    )
 
 
-def _samples(kept: Any) -> list[Sample]:
-    columns = (kept.time.tolist(), kept.session.tolist(), kept.turn.tolist(), kept.value.tolist())
-    return list(zip(*columns, strict=True))
+def _rows(kept: Any, columns: tuple[str, ...]) -> list[Any]:
+    return list(zip(*(getattr(kept, column).tolist() for column in columns), strict=True))
 
 
 def corpus_text(name: str) -> str:

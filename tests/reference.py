@@ -1,38 +1,51 @@
 """The reference simulator, pyserq, behind one function; absent on platforms without a wheel.
 
 `run` compiles and runs a program text and returns the report as a plain object, with the samples
-of every observation. Programs in the tests are written in the dialect that both read.
+of every observation and the change points of every gauge. Programs in the tests are written in the
+dialect that both read.
+
+The reference runs in a process of its own (this file, run as a script): some programs make it loop
+for ever, and a process can be ended.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-try:
-    import pyserq
-except ImportError:  # pragma: no cover - depends on the platform
-    pyserq = None
+from isolated import Server, serve
 
-AVAILABLE = pyserq is not None
+AVAILABLE = importlib.util.find_spec("pyserq") is not None
 WHY_NOT = "pyserq 0.1.5.dev90 is not installed (it has wheels for Linux x86-64 and macOS arm64 only)"
+
+#: Seconds that one run of the reference may take.
+LIMIT = 20.0
 
 #: One sample: (time, session, turn, value).
 Sample: TypeAlias = tuple[float, int, int, float]
 
+#: One change of a gauge: (time, value); the first is at time 0.
+Change: TypeAlias = tuple[float, float]
+
 
 class Refused(Exception):
-    """The reference refused the program or its run failed."""
+    """The reference refused the program (`compiling`), or its run failed."""
+
+    def __init__(self, message: str, compiling: bool = False) -> None:
+        super().__init__(message)
+        self.compiling = compiling
 
 
 @dataclass(frozen=True)
 class ReferenceRun:
-    """One run: the report as JSON, and the samples by name (`client.response` for the client's)."""
+    """One run: the report as JSON, the samples by name (`client.response` for the client's), the gauges' changes."""
 
     report: dict[str, Any]
     samples: dict[str, list[Sample]] = field(default_factory=dict)
+    gauges: dict[str, list[Change]] = field(default_factory=dict)
 
 
 def run(
@@ -43,21 +56,50 @@ def run(
     seed: int = 1,
     arrivals: int | None = None,
     sets: Mapping[str, float] | None = None,
+    limit: float = LIMIT,
 ) -> ReferenceRun:
-    """Compile and run a program text with the reference."""
-    texts = {name: repr(float(value)) for name, value in (sets or {}).items()}
+    """Compile and run a program text. Raises Refused, and `isolated.Hangs` after `limit` seconds."""
+    call = {
+        "source": source,
+        "horizon": horizon,
+        "warmup": warmup,
+        "seed": seed,
+        "arrivals": arrivals,
+        "sets": {name: repr(float(value)) for name, value in (sets or {}).items()},
+    }
+    answer = _SERVER.ask(call, limit)
+    if "refused" in answer:
+        raise Refused(answer["refused"], answer["compiling"])
+    return ReferenceRun(json.loads(answer["report"]), answer["samples"], answer["gauges"])
+
+
+_SERVER = Server(__file__)
+
+
+def _answer(call: dict[str, Any]) -> dict[str, Any]:
+    """What the reference says to one call; runs in its process."""
+    import pyserq
+
+    compiling = True
     try:
-        program = pyserq.compile(
-            source=source, horizon=horizon, warmup=warmup, seed=seed, arrivals=arrivals, sets=texts
-        )
+        program = pyserq.compile(**call)
+        compiling = False
         report = pyserq.run(program)
     except Exception as error:
-        raise Refused(str(error)) from error
+        return {"refused": str(error), "compiling": compiling}
     observes = {name: report.observe(name) for name in report.observes}
     observes["client.response"] = report.client["response"]
-    return ReferenceRun(json.loads(report.json()), {name: _samples(o) for name, o in observes.items()})
+    return {
+        "report": report.json(),
+        "samples": {name: _samples(observation) for name, observation in observes.items()},
+        "gauges": {name: list(zip(gauge.times, gauge.values, strict=True)) for name, gauge in report.gauges.items()},
+    }
 
 
 def _samples(observation: Any) -> list[Sample]:
     times, sessions, turns = observation.times, observation.sessions, observation.turns
     return list(zip(times, map(int, sessions), map(int, turns), observation.samples, strict=True))
+
+
+if __name__ == "__main__":
+    serve(_answer)

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +63,36 @@ def test_check(capsys: CaptureFixture) -> None:
         "file": "prog.sq",
         "inputs": {"C": 2e5, "think time": 3},
         "arrivals": "poisson",
+        "trace": None,
         "stages": {"engine": "fifo", "tool": "delay"},
+        "flows": None,
         "pools": {"kv": "lru"},
         "observes": ["hit"],
+        "gauges": [],
+        "claims": [],
         "attributes": ["K", "warm"],
     }
+
+
+def test_check_of_a_program_with_everything(capsys: CaptureFixture) -> None:
+    trace = ir.Trace(True, (0, 2, 3), ((1.0, 2.0, 3.0, 0.0), (1.0, 2.0, 3.0, 0.0), (4.0, 5.0, 6.0, 1.0)))
+    program = replace(fakes.WIDE, share="maxmin", trace=trace)
+    Path("x.json").write_text(ir.to_json(program), encoding="utf-8")
+    code, out, err = sqc_(capsys, "check x.json")
+    assert (code, err) == (0, "")
+    assert out == (
+        "prog.sq: ok\n"
+        "  inputs     C = 200000, think time = 3\n"
+        "  arrivals   poisson\n"
+        "  trace      ordered, 2 sessions, 3 turns\n"
+        "  stages     P: fifo[2], one: ps[1]\n"
+        "  flows      maxmin\n"
+        "  pools      P.kv: lru[2], slot: lru\n"
+        "  observes   hit\n"
+        "  gauges     line\n"
+        "  claims     sure, wrong, open, outside\n"
+        "  attributes K, warm\n"
+    )
 
 
 def test_a_wrong_program(capsys: CaptureFixture) -> None:
@@ -109,7 +135,7 @@ def test_ir_is_a_program(capsys: CaptureFixture, tmp_path: Path) -> None:
             "no object with node 'Program' at the top",
         ),
         (
-            b'{"node": "Program", "version": 1}',
+            json.dumps({"node": "Program", "version": ir.IR_VERSION}).encode(),
             "error[E109]: the file is not the IR of a program: Program in program has no field 'inputs'",
         ),
         (b"\xff\xfe", "error[E107]: the file is not a text in UTF-8"),

@@ -1,20 +1,67 @@
-"""Programs come back from their IR files as they were."""
+"""Programs come back from their IR files as they were; a changed file is a diagnostic."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import sqc
 from harness import CORPUS
 from sqc import ir
+from sqc.diagnostics import CompileError
+from sqc.lower import compile_file
 
-EXECUTED = sorted(path for pattern in ("a*", "b*", "c04*", "d01*", "04*") for path in CORPUS.glob(f"{pattern}.sq"))
+EXECUTED = sorted(path for start in ("04-", *"abcdegh") for path in CORPUS.glob(f"{start}*.sq"))
 
 
 @pytest.mark.parametrize("path", EXECUTED, ids=lambda path: path.stem)
 def test_ir_of_the_corpus(path: Path, tmp_path: Path) -> None:
-    written = sqc.compile(path)
-    (tmp_path / "program.json").write_text(ir.to_json(written.ir), encoding="utf-8")
-    assert sqc.compile(tmp_path / "program.json").ir == written.ir
+    written = compile_file(path)
+    (tmp_path / "program.json").write_text(ir.to_json(written), encoding="utf-8")
+    assert sqc.compile(tmp_path / "program.json").ir == written
+
+
+def replaced(node: Any, kind: str, field: str, value: Any) -> bool:
+    """Change a field of the first node of a kind; whether there is one."""
+    if isinstance(node, list):
+        return any(replaced(item, kind, field, value) for item in node)
+    if not isinstance(node, dict):
+        return False
+    if node.get("node") == kind:
+        node[field] = value
+        return True
+    return any(replaced(item, kind, field, value) for item in node.values())
+
+
+@pytest.mark.parametrize(
+    ("program", "kind", "field", "value", "message"),
+    [
+        ("d01_cache_lru", "Binary", "op", "**", "no operator '**'"),
+        ("d01_cache_lru", "Draw", "dist", "exp", "'exp' with 2 arguments"),
+        ("d01_cache_lru", "Attr", "name", "nothing", "Attr of 'nothing'"),
+        ("d01_cache_lru", "Input", "name", "nothing", "Input of 'nothing'"),
+        ("d01_cache_lru", "Observe", "name", "nothing", "Observe of 'nothing'"),
+        ("d01_cache_lru", "Ref", "name", "nothing", "Ref of 'nothing'"),
+        ("d01_cache_lru", "Ref", "index", {"node": "Const", "value": 0.0}, "'tool' with an index"),
+        ("e01_choose", "Ref", "index", None, "'rep' without an index"),
+        ("e01_choose", "Read", "kind", "nothing", "no kind 'nothing'"),
+        ("e04_gauges", "Total", "observe", "nothing", "Total of 'nothing'"),
+        ("c03_queue_aging", "Context", "name", "nothing", "Context of 'nothing'"),
+        ("c03_queue_aging", "Hold", "parts", 3, "is no list"),
+        ("c03_queue_aging", "Hold", "body", [{"node": "Const", "value": 1.0}], "is Const, not"),
+        ("g01_trace_ordered", "Trace", "starts", [0, 2, 1], "not its rows in order"),
+    ],
+)
+def test_a_changed_file(program: str, kind: str, field: str, value: Any, message: str, tmp_path: Path) -> None:
+    document = json.loads(ir.to_json(compile_file(CORPUS / f"{program}.sq")))
+    assert replaced(document, kind, field, value)
+    path = tmp_path / "program.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(CompileError) as caught:
+        compile_file(path)
+    (found,) = caught.value.diagnostics
+    assert found.code == "E109"
+    assert message in found.message

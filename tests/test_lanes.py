@@ -100,15 +100,15 @@ def test_inside_jit_and_vmap() -> None:
     source, _ = PROGRAMS["founding"]
     kernel = compiled(source).kernel()
     seeds = np.arange(1, 9, dtype=np.uint64)
-    kernel(seeds, **SETTING, C=CAPACITY)  # grown by now: a traced call cannot grow
 
     def at(capacity: Any) -> Any:
         return kernel(seeds, **SETTING, C=capacity)
 
-    with jax.enable_x64(True):
-        assert bits(jax.jit(at)(CAPACITY), 6) == alone("founding")
-        mapped = jax.vmap(at)(np.array([1e4, CAPACITY]))
-    assert bits({name: column[1] for name, column in mapped.items()}, 6) == alone("founding")
+    for wide in (True, False):  # with the caller's x64 on and off
+        with jax.enable_x64(wide):
+            assert bits(jax.jit(at)(CAPACITY), 6) == alone("founding")
+            mapped = jax.vmap(at)(np.array([1e4, CAPACITY], np.float32))
+        assert bits({name: column[1] for name, column in mapped.items()}, 6) == alone("founding")
 
 
 def test_samples_do_not_change_the_run() -> None:

@@ -1,4 +1,4 @@
-"""The portable path (no native mark; what other backends run) agrees with the native one on CPU.
+"""The portable path (the lane program in JAX; what other backends run) agrees with the native one on CPU.
 
 Counters are equal and values agree to 1e-9, for 16 seeds at a short horizon: in lockstep over the lanes
 XLA may contract and order arithmetic differently, so the last bits are not promised.

@@ -18,7 +18,19 @@ from harness import CORPUS
 from sqc import ir
 from sqc.inputs import InputError
 from sqc.program import Program, RunError
-from sqc.report import CLIENT_ROWS, PoolRow, Report, SampleRow, Samples, StageRow
+from sqc.report import (
+    CLIENT_ROWS,
+    Changes,
+    ClaimRow,
+    GaugeRow,
+    OverCap,
+    PoolRow,
+    Report,
+    SampleRow,
+    Samples,
+    StageRow,
+)
+from sqc.report.interval import window_means
 from sqc.textform import aligned, fixed, plain, shortest
 
 MEASURED = sorted(CORPUS.glob("[a-i][0-9][0-9]*.json"))
@@ -128,6 +140,83 @@ def test_statistics_at_the_edges(values: list[float], expected: dict[str, Any]) 
     assert row_of(values) == expected
 
 
+# ----------------------------------------------------------------------------- gauges
+
+
+def slow_windows(changes: Changes, start: float, end: float) -> list[float]:
+    """Means over 20 windows of a piecewise-constant signal: every piece cut with every window."""
+    ends = [*changes.time[1:].tolist(), math.inf]
+    pieces = list(zip(changes.time.tolist(), ends, changes.value.tolist(), strict=True))
+    width = (end - start) / 20
+    means = []
+    for k in range(20):
+        low, high = start + k * width, start + (k + 1) * width
+        overlaps = [(min(b, high) - max(a, low), value) for a, b, value in pieces if a < high and b > low]
+        means.append(math.fsum(overlap * value for overlap, value in overlaps) / width)
+    return means
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 100, 3000])
+@pytest.mark.parametrize(("start", "end"), [(0.0, 100.0), (17.5, 60.25)])
+def test_windows_against_a_slow_implementation(count: int, start: float, end: float) -> None:
+    """Changes before, inside and behind the measured time; several in a window, or none for many windows."""
+    rng = np.random.default_rng(count)
+    time = np.concatenate([[0.0], np.sort(rng.uniform(0, 120, count - 1))])
+    changes = Changes(time, rng.integers(0, 9, count).astype(float))
+    np.testing.assert_allclose(
+        window_means(changes.time, changes.value, start, end), slow_windows(changes, start, end), rtol=1e-9, atol=1e-12
+    )
+
+
+def test_changes_on_the_edges_of_windows() -> None:
+    changes = Changes(np.arange(0.0, 20.0), np.arange(0.0, 20.0))
+    assert window_means(changes.time, changes.value, 0.0, 20.0).tolist() == list(range(20))
+    assert window_means(changes.time, changes.value, 5.0, 15.0).tolist() == [float(k // 2 + 5) for k in range(20)]
+
+
+def test_gauges_against_the_corpus() -> None:
+    """c14's change points are stored in full (37 of them), with what the reference reported for them."""
+    run = next(run for run in measured_runs() if "line" in run["report"]["gauges"] and run["horizon"] == 60)
+    expected, points = run["report"]["gauges"]["line"], run["gauge_points"]["line"]
+    changes = Changes(np.array(points["time"]), np.array(points["value"]))
+    row = GaugeRow.of("line", changes, mean=expected["mean"], least=0, most=28, start=run["warmup"], end=60)
+    assert row.ci == pytest.approx(expected["ci"], rel=1e-12)
+    means = window_means(changes.time, changes.value, run["warmup"], 60)
+    assert means.mean() == pytest.approx(expected["mean"], rel=1e-12)
+
+
+def test_gauges_at_the_edges() -> None:
+    """As the reference has it: undefined where the signal is not finite, 0 where it never changes."""
+    constant = Changes(np.array([0.0]), np.array([3.0]))
+    assert GaugeRow.of("k", constant, mean=3, least=3, most=3, start=1.5, end=3).ci == pytest.approx(0, abs=1e-12)
+    infinite = Changes(np.array([0.0, 5.0, 6.0]), np.array([0.2, 0.5, math.inf]))
+    row = GaugeRow.of("i", infinite, mean=math.inf, least=0.2, most=math.inf, start=0, end=10)
+    assert math.isnan(row.ci)
+    assert (row.min, row.max) == (0.2, math.inf)
+    never = Changes(np.array([0.0]), np.array([math.nan]))
+    row = GaugeRow.of("n", never, mean=math.nan, least=math.inf, most=-math.inf, start=0, end=10)
+    assert [plain(value) for value in (row.ci, row.min, row.max)] == [None, None, None]
+
+
+# ----------------------------------------------------------------------------- claims
+
+
+@pytest.mark.parametrize(
+    ("value", "outside", "result", "counts", "first"),
+    [
+        (1.0, False, "holds", (1, 0), None),
+        (0.0, False, "fails", (1, 1), 7.5),
+        (math.nan, False, "not_evaluated", (0, 0), None),
+        (math.nan, True, "out_of_scope", (0, 0), None),
+        (0.0, True, "out_of_scope", (0, 0), None),
+    ],
+)
+def test_claims(value: float, outside: bool, result: str, counts: tuple[int, int], first: float | None) -> None:
+    row = ClaimRow.at_end("c", value, outside, end=7.5)
+    assert (row.kind, row.result, (row.checked, row.failures), plain(row.first)) == ("at_end", result, counts, first)
+    assert (row.note is None) == (result in ("holds", "fails"))
+
+
 # ----------------------------------------------------------------------------- text
 
 FOUNDING = (CORPUS / "founding_report.txt").read_text(encoding="utf-8").rstrip("\n")
@@ -190,6 +279,50 @@ def test_a_test_that_is_always_0_is_noted() -> None:
     assert lines[5] == "note: never is constant 0 in all 40 samples"
 
 
+def test_gauges_and_claims_in_text() -> None:
+    gauges = (GaugeRow("used", 3.98752, 0.24406, 0.0, 21.0), GaugeRow("odd", math.nan, math.nan, 0.2, math.inf))
+    claims = (
+        *(ClaimRow.at_end("sure", 1.0, False, 7.25), ClaimRow.at_end("wrong", 0.0, False, 7.25)),
+        *(ClaimRow.at_end("open", math.nan, False, 7.25), ClaimRow.at_end("outside", 1.0, True, 7.25)),
+    )
+    sections = str(founding_report(gauges=gauges, claims=claims)).split("\n\n")
+    assert [section.split()[0] for section in sections] == [
+        *("run:", "observe", "gauge", "claim", "client", "stage", "pool")
+    ]
+    assert sections[2].splitlines() == [
+        "gauge    mean   95% CI     min      max",
+        "-----  ------  -------  ------  -------",
+        "used   3.9875  ±0.2441  0.0000  21.0000",
+        "odd       NaN     ±NaN  0.2000      inf",
+    ]
+    assert sections[3].splitlines() == [
+        "claim      kind         result  checked  failures  first",
+        "-------  ------  -------------  -------  --------  -----",
+        "sure     at end          holds        1         0    NaN",
+        "wrong    at end          fails        1         1   7.25",
+        "open     at end  not evaluated        0         0    NaN",
+        "outside  at end   out of scope        0         0    NaN",
+        "note: open is not evaluated: sessions are live at the end",
+        "note: outside is out of scope: a session fails `given`",
+    ]
+
+
+def test_notes_under_the_pools() -> None:
+    numbers = (0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0, 0, 0, 0, 0)
+    pools = (
+        PoolRow("kv", 0, *numbers, over_cap=OverCap("slots[1]", 12.5)),
+        PoolRow("kv", 1, *numbers, growing_at_end=3),
+        PoolRow("slots", None, *numbers, growing_at_end=2, growing_stalled=True),
+    )
+    assert str(founding_report(pools=pools)).splitlines()[-5:] == [
+        "kv[1]   0.0     0.0  0.000    0.000  0.0000       0         0         0        0      0    0      0",
+        "slots   0.0     0.0  0.000    0.000  0.0000       0         0         0        0      0    0      0",
+        "note: at the end the head of the queue of slots[1] asks kv[0] for 12.5, above its cap",
+        "note: at the end 3 of the holders of kv[1] wait to grow",
+        "note: at the end every holder of slots waits to grow (2)",
+    ]
+
+
 def test_members_of_arrays_are_labelled() -> None:
     stages = tuple(StageRow("engine", index, 0, 0, 0, 0, math.nan, math.nan, 0) for index in (0, 1))
     report = founding_report(stages=stages)
@@ -220,13 +353,16 @@ def report_from(document: dict[str, Any]) -> Report:
         return tuple(SampleRow(name, *map(number, row.values())) for name, row in section.items())
 
     def resource(row: dict[str, Any]) -> dict[str, Any]:
-        return {name: value if name in ("index", "over_cap") else number(value) for name, value in row.items()}
+        values = {name: value if name in ("index", "over_cap") else number(value) for name, value in row.items()}
+        return values | ({"over_cap": OverCap(**row["over_cap"])} if row.get("over_cap") else {})
 
     header: dict[str, Any] = {name: value for name, value in document.items() if isinstance(value, int | float)}
     return Report(
         **header,
         observes=sample_rows(document["observes"]),
         clients=sample_rows(document["client"]),
+        gauges=tuple(GaugeRow(name, *map(number, row.values())) for name, row in document["gauges"].items()),
+        claims=tuple(ClaimRow(**row | {"first": number(row["first"])}) for row in document.get("claims", ())),
         stages=tuple(StageRow(**resource(row)) for row in document["stages"]),
         pools=tuple(PoolRow(**resource(row)) for row in document["pools"]),
         mode="native",
@@ -245,7 +381,7 @@ def test_json_has_the_measured_shape() -> None:
         assert json.dumps(same) == json.dumps(expected), run
         assert set(ours) - set(expected) == {"serq_version", "sqc_version", "mode", "inputs"}
         checked += 1
-    assert checked >= 50
+    assert checked >= 150
 
 
 def test_json_text_is_json() -> None:
@@ -277,6 +413,38 @@ def test_report_of_a_run(program: Program) -> None:
     assert list(report.samples) == ["observe.hit", "client.ttft", "client.tpot", "client.response"]
 
 
+def test_report_of_a_run_with_arrays_gauges_and_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    fakes.install(monkeypatch)
+    report = Program(fakes.WIDE).run(seed=2, horizon=10, warmup=1)
+    assert [row.label for row in report.stages] == ["P[0]", "P[1]", "one[0]"]
+    assert [(row.name, row.index) for row in report.pools] == [("P.kv", 0), ("P.kv", 1), ("slot", None)]
+    value = fakes.lane_value("pool.P.kv[1].mean_used", 2, {"C": 2e5}, fakes.metrics_of(fakes.WIDE))
+    assert report.pool("P.kv", 1).mean_used == report.pool("P.kv[1]").mean_used == value
+    assert report.pool("P.kv", 0).over_cap == OverCap("slot", 7.5)
+    assert [(row.over_cap, row.growing_at_end, row.growing_stalled) for row in report.pools[1:]] == [
+        *((None, 2, True), (None, 0, False))
+    ]
+    line = report.gauge("line")
+    assert line.changes.value.tolist() == [2.0, 0.0, 1.5]
+    assert line.ci == pytest.approx(2.093 * statistics.stdev(slow_windows(fakes.CHANGES, 1, 10)) / math.sqrt(20))
+    assert [row.result for row in report.claims] == ["holds", "fails", "not_evaluated", "out_of_scope"]
+    assert report.claim("wrong").first == 10
+    document = report.json()
+    assert list(document["gauges"]["line"]) == ["mean", "ci", "min", "max"]
+    names = list(document)
+    assert names[names.index("gauges") :][:3] == ["gauges", "claims", "stages"]
+    assert document["claims"][1] == {
+        "name": "wrong",
+        "kind": "at_end",
+        "result": "fails",
+        "checked": 1,
+        "failures": 1,
+        "first": 10,
+        "note": None,
+    }
+    assert document["pools"][0]["over_cap"] == {"queue": "slot", "need": 7.5}
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "hint"), [("observe", "hitt", "hit"), ("stage", "tol", "tool"), ("pool", "k", "kv")]
 )
@@ -296,6 +464,12 @@ def test_dump(program: Program, tmp_path: Path) -> None:
     kept = report.observe("hit").samples
     for line, time, session, value in itertools.zip_longest(lines, kept.time, kept.session, kept.value):
         assert [float(cell) for cell in line.split(",")] == [time, session, 1, value]
+
+
+def test_dump_of_a_gauge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fakes.install(monkeypatch)
+    Program(fakes.WIDE).run(horizon=10).dump(tmp_path)
+    assert (tmp_path / "gauge.line.csv").read_text(encoding="utf-8") == "time,value\n0.0,2.0\n3.0,0.0\n8.0,1.5\n"
 
 
 def test_failed_run_shows_the_statement(program: Program) -> None:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
-import numpy as np
 import pytest
 
 import fakes
 import sqc
 from sqc import ir, stored
 from sqc import kernel as kernels
+from sqc.build import About
 from sqc.cli import main
 from sqc.kernel import Kernel
 
@@ -70,18 +68,12 @@ def outcome(kernel: Kernel, work: float = 1.0) -> tuple[Any, ...]:
     return {name: value.hex() for name, value in result.metrics.items()}, samples, repr(result.failure), result.mode
 
 
-def instructions(hlo: str) -> str:
-    """The text without numbers of stack frames and the order of settings, which reading does not keep."""
-    return re.sub(r"stack_frame_id=\d+|backend_config=.*", "", hlo[hlo.index("\n%") :])
-
-
 def test_second_build(first: Kernel) -> None:
     second = built()
     assert second.from_cache
     assert second.metrics == first.metrics
     assert outcome(second) == outcome(first)
-    assert second.is_native()
-    assert instructions(second.emit("hlo")) == instructions(first.emit("hlo"))
+    assert second.emit("assembly") == first.emit("assembly")
 
 
 def test_failures_keep_their_place(first: Kernel) -> None:
@@ -95,11 +87,11 @@ def test_failures_keep_their_place(first: Kernel) -> None:
     assert SOURCE.splitlines()[failure.span.line - 1].lstrip().startswith("run svc")
 
 
-def test_what_only_compiling_gives(first: Kernel) -> None:
-    """Text before compilation, and use inside other JAX code, make the rest when asked for."""
+def test_what_only_building_gives(first: Kernel) -> None:
+    """Text of the code is made anew when it is asked for."""
     second = built()
-    assert second.emit("stablehlo") == first.emit("stablehlo")
-    assert "lambda" in second.emit("jaxpr")
+    assert "define" in second.emit("llvm")
+    assert second.emit("llvm") == first.emit("llvm")
     assert second.from_cache
 
 
@@ -110,7 +102,7 @@ def test_another_file_name_hits() -> None:
 
 
 def place(folder: Path, program: ir.Program = PROGRAM, **change: Any) -> Path:
-    options: dict[str, Any] = {"capacities": {"sessions": 8}, "mode": "native", "lanes": 1} | change
+    options: dict[str, Any] = {"capacities": {"sessions": 8}} | change
     path = stored.place(folder, program, **options)
     assert path is not None
     return path
@@ -124,13 +116,8 @@ def test_anything_else_misses(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
         place(folder, other),
         place(folder, lower),
         place(folder, capacities={"sessions": 9}),
-        place(folder, mode="portable"),
-        place(folder, lanes=16),
     ]
-    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
-    places.append(place(folder))
-    monkeypatch.delenv("XLA_FLAGS")
-    for function in ("_code", "_machine"):
+    for function in ("_code", "processor"):
         with monkeypatch.context() as patch:
             patch.setattr(stored, function, lambda: "another")
             places.append(place(folder))
@@ -145,7 +132,7 @@ def test_no_sources_no_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         raise FileNotFoundError
 
     monkeypatch.setattr(stored, "_code", unreadable)
-    assert stored.place(folder, PROGRAM, {}, "native", 1) is None
+    assert stored.place(folder, PROGRAM, {}) is None
 
 
 def flipped(data: bytes) -> bytes:
@@ -158,10 +145,8 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "cut": lambda data: data[:-1],
     "head": lambda data: data[:20],
     "flipped": flipped,
-    "another format": lambda data: data.replace(b"kernel 1", b"kernel 0", 1),
+    "another format": lambda data: data.replace(b"kernel 2", b"kernel 1", 1),
     "not a kernel": lambda data: bytes(range(256)),
-    "other code": lambda data: stored._packed(stored._unpacked(data)[0], b"no machine code"),
-    "other names": lambda data: stored._packed(stored.About((), (), (), {}), b""),
 }
 
 
@@ -187,18 +172,18 @@ def test_a_damaged_file_is_written_again(first: Kernel, folder: Path, tmp_path: 
     assert [path.name for path in tmp_path.iterdir()] == [whole.name]
 
 
+ABOUT = About(("events",), (None, ir.Span(1, 2, 3, 4)), {"observe.x": 5}, {}, {"f": 6})
+
+
 def kept(path: Path) -> Path:
-    """A small executable, saved."""
-    compiled = jax.jit(lambda x: {"y": x + 1}).lower(np.zeros(4, np.float32)).compile()
-    stored.save(path, stored.About((), ("y",), (), {}), compiled)
+    """A file with something that is no code, saved."""
+    stored.save(path, ABOUT, b"code")
     return path
 
 
 def test_a_file_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = kept(tmp_path / "mine.kernel")
-    loaded = stored.load(path)
-    assert loaded is not None
-    assert np.asarray(loaded((np.ones(4, np.float32),))["y"]).tolist() == [2.0] * 4
+    assert stored.load(path) == (ABOUT, b"code")
     monkeypatch.setattr(os, "getuid", lambda: -1)
     assert stored.load(path) is None
 

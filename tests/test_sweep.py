@@ -196,7 +196,7 @@ def test_text_fits_the_width(program: Program) -> None:
 
 def test_chosen_metrics(program: Program) -> None:
     table = swept(program)
-    header, _ = cells(table, ["pool.kv.*ed", "events", "client.response.p??"])
+    header, _ = cells(table, ["pool.kv.mean_*ed", "pool.kv.rej*", "events", "client.response.p??"])
     assert header[2:] == [
         "pool.kv.mean_used",
         "pool.kv.mean_cached",
@@ -235,6 +235,26 @@ def test_a_metric_undefined_in_some_lanes_tells_its_n() -> None:
     table = one_point({"stage.s.mean_wait": [1.0, math.nan, 3.0]}, arrivals=5.0)
     assert cells(table, ["stage.s.mean_wait"])[1] == [["3", "2 ±13 n=2"]]
     assert heading(table) == "sweep: horizon 1 warmup 0 arrivals 5 seeds 1:3 points 1 runs 3 mode native"
+
+
+def test_gauges_claims_and_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are metrics; the table shows means of gauges and how often a claim held, and hides what is dull."""
+    fakes.install(monkeypatch)
+    table = swept(Program(fakes.WIDE), sets={})
+    assert {"gauge.line.min", "claim.sure.value", "pool.P.kv[1].mean_used", "stage.one[0].throughput"} < set(
+        table.metrics
+    )
+    assert table.metric("claim.wrong.value").at(0)["mean"] == 0
+    assert table.metric("claim.open.value").at(0)["n"] == 0
+    header, rows = cells(table, (), width=10_000)
+    assert header[:8] == [
+        *("seeds", "observe.hit.mean", "client.response.mean", "claim.sure.value", "claim.wrong.value"),
+        *("claim.outside.value", "claim.outside.out_of_scope", "gauge.line.mean"),
+    ]
+    assert rows[0][3:7] == ["1 ±0", "0 ±0", "1 ±0", "1 ±0"]
+    assert "pool.P.kv[1].rejected" in header
+    assert "stage.one[0].utilization" in header
+    assert not [name for name in header if "over_cap" in name or "growing" in name]
 
 
 def test_json(program: Program) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import subprocess
 import sys
@@ -179,6 +180,97 @@ fn main() {
   pool reqs on e { queue fifo; }
 }
 """).items
+
+
+def items_of(text: str) -> tuple[tree.Node, ...]:
+    """The declarations of `fn main() { text }`."""
+    (main,) = tree_of(f"fn main() {{ {text} }}").items
+    assert isinstance(main, tree.Main)
+    return main.items
+
+
+def test_stations_parse() -> None:
+    (queue,) = items_of("""
+queue P[2] : prefill, decode {
+  pool kv { cap 5; }
+  nic ps(3);
+  serve fifo(2) latency 0.5;
+  prefill (x) { run (cost(P, x)); mark done; }
+  decode (x) from Q { transfer (x) from Q to kv (x); transfer on L[1], M (x) from Q to kv (x); }
+  route { }
+}""")
+    assert isinstance(queue, tree.Queue)
+    assert [role.id for role in queue.roles] == ["prefill", "decode"]
+    assert [type(item).__name__ for item in queue.items] == ["Pool", "Nic", "StationStage", "Entry", "Entry", "Entry"]
+    entries = [item for item in queue.items if isinstance(item, tree.Entry)]
+    assert [entry.source.id if entry.source else None for entry in entries] == [None, "Q", None]
+    assert [len(entry.params) for entry in entries] == [1, 1, 0]
+    assert [type(s).__name__ for s in entries[0].body.body] == ["RunOwn", "Mark"]
+
+
+def test_calls_of_entries_parse() -> None:
+    (server,) = items_of(
+        "server { gw.route(); P[i].prefill (n); D.decode (n) from P[i + 1]; L.transfer (n) from P to kv (m); }"
+    )
+    assert isinstance(server, tree.Server)
+    calls = server.body.body
+    assert [tree.dotted(c.callee) for c in calls if isinstance(c, tree.EntryCall)] == [
+        "gw.route", "P[...].prefill", "D.decode", "L.transfer",
+    ]  # fmt: skip
+    assert [c.source is not None for c in calls if isinstance(c, tree.EntryCall)] == [False, False, True, True]
+    member = calls[1].callee  # type: ignore[union-attr]
+    assert isinstance(member, tree.Member)
+    assert member.base.place.text == "P[i]"
+
+
+def test_both_spellings_of_a_relation_parse_alike() -> None:
+    later, earlier = items_of("kvt.nixl_pull (P, D, latency = 0.1); D pull P latency 0.1 share maxmin;")
+    assert isinstance(later, tree.Relation)
+    assert isinstance(earlier, tree.Relation)
+    assert [shape(s) for s in later.stations] == [shape(s) for s in earlier.stations] == ["P", "D"]
+    assert [(o.name.id, shape(o.value)) for o in later.options] == [("latency", "0.1")]
+    assert [(o.name.id, shape(o.value)) for o in earlier.options] == [("latency", "0.1")]
+    assert (later.share, earlier.share) == (None, "maxmin")
+
+
+def test_a_workload_may_stand_alone() -> None:
+    use, let, workload = tree_of('use "a.sq"; let r = 2; workload { request gw; arrive poisson(r); }').items
+    assert (type(use), type(let)) == (tree.Use, tree.Let)
+    assert isinstance(workload, tree.Workload)
+    assert isinstance(workload.items[0], tree.Request)
+
+
+SPELLINGS = {
+    "branch (w > 1) { set a = 1; } else { set a = 2; }": "if (w > 1) { set a = 1; } else { set a = 2; }",
+    "branch with (0.3) { set a = 1; }": "if (~bernoulli(0.3)) { set a = 1; }",
+    "branch (~bernoulli(0.3)) { set a = 1; }": "if (~bernoulli(0.3)) { set a = 1; }",
+    "branch (w > 1) { } else { branch (w > 0) { set a = 2; } }": "if (w > 1) { } else { if (w > 0) { set a = 2; } }",
+}
+
+
+@pytest.mark.parametrize("written", SPELLINGS)
+def test_spellings_mean_the_same(written: str) -> None:
+    """The founding dialect and the next release's come out as one program."""
+    text = "fn main() {{ workload {{ arrive poisson(1); turn {{ set w = 1; }} }} server {{ {} }} }}"
+    founding, later = (compile_text(text.format(s)).server for s in (written, SPELLINGS[written]))
+    assert [repr(bare(s)) for s in founding] == [repr(bare(s)) for s in later]
+
+
+def bare(node: object) -> object:
+    """An IR node without its spans."""
+    if isinstance(node, tuple):
+        return tuple(map(bare, node))
+    if not dataclasses.is_dataclass(node):
+        return node
+    fields = ((f.name, bare(getattr(node, f.name))) for f in dataclasses.fields(node) if f.name != "span")
+    return (type(node).__name__, *fields)
+
+
+def test_there_is_no_else_if() -> None:
+    for word in ("if", "branch"):
+        with pytest.raises(CompileError) as caught:
+            tree_of(f"fn main() {{ server {{ {word} (a) {{ }} else {word} (b) {{ }} }} }}")
+        assert "there is no `else if`" in str(caught.value)
 
 
 DEPTH = 100_000

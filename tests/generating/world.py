@@ -1,0 +1,98 @@
+"""What the pieces of a generated program may refer to: pools, stages, attributes, and where a statement stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from generating.profiles import Pick
+
+#: Sizes that the workload owns. `n` and `m` are units (1..5 and 0..3), `w` is work, `pri` a class (0..2), `K` the
+#: context that grows from turn to turn.
+SIZES = ("n", "m", "w", "pri", "K")
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A pool or a stage; `size` members if it is an array."""
+
+    name: str
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class Pool(Resource):
+    cap: int = 10
+    preempts: bool = False
+
+
+@dataclass(frozen=True)
+class Stage(Resource):
+    kind: str = "fifo"
+    shared: bool = False
+
+
+@dataclass
+class Held:
+    """A pool of an enclosing hold, by the text that names it; `units` is an expression that can be read again."""
+
+    ref: str
+    pool: Pool
+    units: str
+    caches: bool
+    released: bool = False
+    loads: int = 0
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a statement stands. `cached` may be read only in the body of a hold that caches, outside nested holds."""
+
+    depth: int = 0
+    held: tuple[Held, ...] = ()
+    leg: bool = False
+    looping: bool = False
+    cached: bool = False
+
+    @property
+    def preempted(self) -> bool:
+        """Whether an enclosing hold may run again from its start."""
+        return any(one.pool.preempts for one in self.held)
+
+
+@dataclass
+class World:
+    """A program in the making. `whole`: works, gaps and units are whole numbers, so that events tie all the time."""
+
+    pick: Pick
+    on: frozenset[str]
+    whole: bool
+    members: int = 2
+    pools: list[Pool] = field(default_factory=list)
+    stages: list[Stage] = field(default_factory=list)
+    observes: list[str] = field(default_factory=list)
+    leases: list[str] = field(default_factory=list)
+    counter: int = 0
+    budget: int = 14
+    chosen: bool = False
+
+    def has(self, feature: str, percent: int = 100) -> bool:
+        return feature in self.on and self.pick.chance(percent)
+
+    def fresh(self, prefix: str) -> str:
+        self.counter += 1
+        return f"{prefix}{self.counter}"
+
+    def observe(self) -> str:
+        name = self.fresh("seen")
+        self.observes.append(name)
+        return name
+
+    def ref(self, resource: Resource, *, constant: bool = False) -> str:
+        """A text that names the resource, or one member of it."""
+        if resource.size is None:
+            return resource.name
+        indices = [str(k) for k in range(resource.size)]
+        if not constant:
+            indices += [f"serial - {resource.size} * floor(serial / {resource.size})"]
+            indices += ["j"] * (3 * self.chosen) + ["n > 2"] * (resource.size > 1)
+        return f"{resource.name}[{self.pick.one(indices)}]"

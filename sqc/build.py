@@ -70,15 +70,15 @@ class _Build:
     seconds: float
     from_cache: bool
 
-    def __init__(self, program: ir.Program, capacities: Mapping[str, int]):
-        self._program, self._capacities = program, capacities
+    def __init__(self, program: ir.Program, capacities: Mapping[str, int], debug: bool):
+        self._program, self._capacities, self._debug = program, capacities, debug
         self.data = trace_data(program)
 
     @cached_property
     def lane_program(self) -> LaneProgram:
         from .codegen.lane import LaneProgram  # here: a kernel from a file does without code generation
 
-        return LaneProgram(self._program, self._capacities, self.mode)
+        return LaneProgram(self._program, self._capacities, self.mode, self._debug)
 
     def _about(self) -> About:
         """Complete once the lane program has been traced."""
@@ -99,10 +99,10 @@ class _Build:
 class NativeBuild(_Build):
     mode = "native"
 
-    def __init__(self, program: ir.Program, capacities: Mapping[str, int], folder: Path | None):
-        super().__init__(program, capacities)
+    def __init__(self, program: ir.Program, capacities: Mapping[str, int], folder: Path | None, debug: bool = False):
+        super().__init__(program, capacities, debug)
         started = time.perf_counter()
-        place = stored.place(folder, program, capacities) if folder else None
+        place = stored.place(folder, program, capacities) if folder and not debug else None
         kept = stored.load(place) if place else None
         self.from_cache = kept is not None
         if kept:
@@ -133,8 +133,8 @@ class PortableBuild(_Build):
     mode = "portable"
     from_cache = False
 
-    def __init__(self, program: ir.Program, capacities: Mapping[str, int]):
-        super().__init__(program, capacities)
+    def __init__(self, program: ir.Program, capacities: Mapping[str, int], debug: bool = False):
+        super().__init__(program, capacities, debug)
         started = time.perf_counter()
         self._compiled: dict[int, Any] = {}
         self.traced(1)

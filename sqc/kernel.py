@@ -108,8 +108,9 @@ class Kernel:
     """A program as a function of seeds, times and inputs.
 
     `samples`: keep every sample (for single runs) instead of histograms. `capacities`: starting
-    sizes ("sessions", "entries", "stale", "samples"). `mode`: "native" (CPU, one lane after the
+    sizes ("sessions", "entries", "stale", "samples", "values"). `mode`: "native" (CPU, one lane after the
     other in machine code), "portable" (lanes in lockstep, any backend of JAX), or None for the best here.
+    `debug`: check the invariants of the simulation at every settled instant (a lane that breaks one fails with R199).
     """
 
     def __init__(
@@ -119,13 +120,14 @@ class Kernel:
         samples: bool = False,
         capacities: Mapping[str, int] | None = None,
         mode: str | None = None,
+        debug: bool = False,
     ):
         if mode not in (None, "native", "portable"):
             raise KernelError(f"mode is `native` or `portable`, not {mode!r}")
         self.program = program
         self.mode = mode or _best_mode()
         self.inputs: dict[str, float] = {decl.name: decl.default for decl in program.inputs}
-        self._samples = samples
+        self._samples, self._debug = samples, debug
         self._capacities = self._initial(capacities or {})
         self._lanes = 1 if samples else CHUNK[self.mode]
         self._builds: dict[tuple[str, tuple[tuple[str, int], ...]], NativeBuild | PortableBuild] = {}
@@ -154,9 +156,10 @@ class Kernel:
         key = mode, tuple(sorted(sizes.items()))
         with self._lock:
             if key not in self._builds:
-                native = mode == "native"
-                made = NativeBuild(self.program, sizes, _kept_in) if native else PortableBuild(self.program, sizes)
-                self._builds[key] = made
+                if mode == "native":
+                    self._builds[key] = NativeBuild(self.program, sizes, _kept_in, self._debug)
+                else:
+                    self._builds[key] = PortableBuild(self.program, sizes, self._debug)
             return self._builds[key]
 
     @property

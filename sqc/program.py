@@ -113,21 +113,27 @@ class Program:
         return f"<sqc.Program {self.ir.file}>"
 
     def kernel(
-        self, *, samples: bool = False, capacities: Mapping[str, int] | None = None, mode: str | None = None
+        self,
+        *,
+        samples: bool = False,
+        capacities: Mapping[str, int] | None = None,
+        mode: str | None = None,
+        debug: bool = False,
     ) -> Kernel:
         """The kernel: `kernel(seeds, horizon=..., warmup=..., C=2e4)` gives a dict of arrays with one
         entry per lane. Made once per choice of options and kept.
 
         `samples` keeps every sample (for single runs), `capacities` sets starting sizes, `mode` is
-        `native`, `portable` or None for the best one here.
+        `native`, `portable` or None for the best one here. With `debug` the invariants of the simulation are
+        checked at every settled instant; a lane on which one does not hold fails with R199.
         """
         from sqc.kernel import Kernel, keep_compilations
 
-        key = (samples, None if capacities is None else tuple(sorted(capacities.items())), mode)
+        key = (samples, None if capacities is None else tuple(sorted(capacities.items())), mode, debug)
         if key not in self._kernels:
             if self.cache_dir is not None:
                 keep_compilations(str(self.cache_dir))
-            self._kernels[key] = Kernel(self.ir, samples=samples, capacities=capacities, mode=mode)
+            self._kernels[key] = Kernel(self.ir, samples=samples, capacities=capacities, mode=mode, debug=debug)
         return self._kernels[key]
 
     def _times(self, horizon: Number, warmup: Number, arrivals: int | None) -> tuple[float, float, float]:

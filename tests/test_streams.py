@@ -398,7 +398,7 @@ def test_unusual_draws(name: str) -> None:
             assert not list(sample_differences(row, samples, ours[row]))
 
 
-@pytest.mark.parametrize("name", ["phases in marks and gaps", "arms and sides", "legs", "a capacity that draws"])
+@pytest.mark.parametrize("name", ["phases in marks and gaps", "legs"])
 def test_unusual_draws_in_lockstep(name: str) -> None:
     """Both memories draw the same numbers; what follows from them may differ in the last bits."""
     program = compile_text(_unusual(name))

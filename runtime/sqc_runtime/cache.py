@@ -177,6 +177,18 @@ class Cache:
 
         m.when(~over, link)
 
+    def walk(self, m: Memory, i: Any) -> tuple[Any, Any]:
+        """The sum of all sizes, and whether each entry and its owner know each other (of use in checks only)."""
+
+        def step(node: Any, total: Any, linked: Any) -> tuple[Any, ...]:
+            owner = m.u(self.owner + node)
+            known = (owner == 0) | (m.u(self.at(owner, i)) == node)
+            return m.u(self._next + node), total + m.f(self.size + node), linked & known
+
+        start = (self.first(m, i), m.full(0.0, np.float64), m.full(True, np.bool_))
+        _, total, linked = m.loop(lambda node, *_: self.is_entry(node), step, start)
+        return total, linked
+
     # -- eviction
     def least(self, m: Memory, i: Any, keys: Keys) -> Any:
         """The entry with the lexicographically least keys, the one released first among equals."""

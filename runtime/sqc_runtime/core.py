@@ -101,7 +101,8 @@ class Core:
         self.limit, self.warm = f("arrival.limit"), f("warm")
         self.warmup_due = f("warmup.due")
         self.events, self.arrivals, self.ended, self.turns = f("events"), f("arrivals"), f("ended"), f("turns")
-        self.live = f("live")
+        self.others = f("slots.others")
+        """Slots in use that are no live sessions: legs, jobs for which nobody waits."""
         self.status, self.error, self.current, self.actor = u("status"), u("error"), u("current"), u("actor")
         self.births, self.dirty, self.serve_now = u("births"), u("serve.dirty"), u("serve.now")
         self.init_due, self.schedule_due, self.arrival_at = u("init.due"), u("arrival.due"), u("arrival.at")
@@ -138,6 +139,10 @@ class Core:
         m.setu(self.fresh, fresh + (~reuse & ~over).astype(np.uint32))
         self.stop(m, over, OVERFLOW_SESSIONS)
         return where(over, np.uint32(0), slot)
+
+    def free_count(self, m: Memory) -> Any:
+        """Slots that were used and are free."""
+        return m.u(self._free_top)
 
     def release(self, m: Memory, slot: Any) -> None:
         top = m.addu(self._free_top, 1)

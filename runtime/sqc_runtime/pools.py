@@ -167,6 +167,12 @@ class Pool:
         m.setu(member(self._count, i), count + ONE)
         m.setf(self.core.sf(slot, self._order), order)
 
+    def queue_length(self, m: Memory, i: Any) -> Any:
+        """How many wait, by the queue itself."""
+        if self.traits.keyed:
+            return m.u(member(self._count, i)).astype(np.float64)
+        return (m.u(self._ring.tail(i)) - m.u(self._ring.head(i))).astype(np.float64)
+
     def waiting(self, m: Memory, i: Any) -> Any:
         return m.u(member(self._count, i)) != 0 if self.traits.keyed else self._ring.any(m, i)
 

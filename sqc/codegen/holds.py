@@ -371,12 +371,12 @@ class Holds:
             s = self.context.scope(m, slot, site.hold)
             for part in self.parts[site.index]:
                 j = self.i(m, part, slot)
-                need = part.pool.up(m, self._need(part, s), j)
+                need = self._need(part, s)
 
                 def store(part: Part = part, j: Any = j, need: Any = need) -> None:
                     m.setf(member(part.pool.over_queue, j), float(queue))
                     m.setf(member(part.pool.over_need, j), need)
 
-                m.when(need > m.f(part.pool.cap(j)), store)
+                m.when(part.pool.up(m, need, j) > m.f(part.pool.cap(j)), store)
 
         m.when(pool.waiting(m, i), look)

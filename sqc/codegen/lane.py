@@ -36,7 +36,8 @@ from .claims import Claims
 from .context import Context, attribute_fields
 from .draws import Prefetch
 from .expressions import Scope, evaluate, exponential, number
-from .gauges import Gauges, signal_name
+from .gauges import Gauges
+from .invariants import Invariants
 from .needs import Bounds, need_of, starts_turn
 from .plan import AFTER_EVENT, AFTER_SERVE, Code, make_plan
 from .policies import eviction_attributes, reads_release
@@ -57,7 +58,7 @@ class LaneProgram:
     of an observation for claims, where they need all).
     """
 
-    def __init__(self, program: ir.Program, capacities: Mapping[str, int], mode: str = "native"):
+    def __init__(self, program: ir.Program, capacities: Mapping[str, int], mode: str = "native", debug: bool = False):
         self.program = program
         self.capacities = dict(capacities)
         self.plan = make_plan(program)
@@ -66,7 +67,6 @@ class LaneProgram:
         self.core = core = Core(layout, slots, guard_instants=self.plan.loops or isinstance(program.arrival, ir.Closed))
         others = {name: p.size or 1 for p in program.pools for name in Pool.signal_names(f"pool.{p.name}")}
         jobs, carried = signals(program)
-        others |= {signal_name(gauge): 1 for gauge in program.gauges}
         core.signals = Signals(jobs, {"live": 1, **others, **carried}, layout)
         attributes = attribute_fields(program, core)
         self.pools = {p.name: self._pool(p, attributes) for p in program.pools}
@@ -82,6 +82,7 @@ class LaneProgram:
         resources = (self.stages, self.pools, self.rows, self.prefetch)
         self.context = Context(program, self.plan, core, attributes, *resources, self.claims, self.traces)
         self.code = Statements(self.context, capacities["stale"])
+        self.invariants = Invariants(self.context) if debug else None
         self.next_arrival, self.arrival_seq = layout.f("arrival.time"), layout.f("arrival.seq")
         self.end = layout.f("end")
         self.gauges = Gauges(core, program.gauges, samples)
@@ -253,6 +254,8 @@ class LaneProgram:
             source.settle(m)
         time, which, drained, all_came, over = self._next_event(m)
         time = where(drained, m.f(core.now), lesser(time, m.f(core.horizon)))
+        if self.invariants is not None:
+            self.invariants.check(m, time)
         self.gauges.read(m, self.context.constants(m), time, over)
         core.advance(m, time)
         m.addf(core.events, where(over, 0.0, 1.0))

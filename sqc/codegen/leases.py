@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,8 @@ ZERO = U32(0)
 
 
 class Leases:
-    """Records of leases, those of a session in a list, oldest first. They belong to the session,
-    whichever leg made them. `capacity`: live leases, and expiries that are pending."""
+    """Records of leases, those of a session (or of a leg, as long as it lives) in a list, oldest first.
+    `capacity`: live leases, and expiries that are pending."""
 
     def __init__(self, context: Context, holds: Holds, capacity: int):
         self.context, self.holds = context, holds
@@ -61,7 +62,7 @@ class Leases:
         lease = part.site.hold.lease
         assert lease is not None
         time = number(evaluate(lease.time, s))
-        i, owner = self.holds.i(m, part, slot), self.context.owner(m, slot)
+        i = self.holds.i(m, part, slot)
         top, fresh = m.u(self._free_top), m.u(self._fresh)
         reuse = top > 0
         record = where(reuse, m.u(self._free + top), fresh + ONE)
@@ -73,12 +74,12 @@ class Leases:
             units = m.f(self.holds.units(part, slot))
             m.setf(self._units + record, units)
             m.setf(self._computed + record, self.holds.computed(m, part, slot))
-            m.setu(self._owner + record, owner)
+            m.setu(self._owner + record, slot)
             m.setu(self._part + record, U32(self.parts.index(part)))
             m.setu(self._member + record, U32(i) if isinstance(i, int) else i)
             m.setu(self._next + record, ZERO)
             m.setf(self._seq + record, -1.0)
-            self._append(m, owner, record)
+            self._append(m, slot, record)
             m.when(time < INF, lambda: self._schedule(m, record, m.f(core.now) + time))
 
         m.when(m.u(core.status) == 0, enter)
@@ -125,11 +126,7 @@ class Leases:
             self.holds.discount_holder(m, part.name, owner, i)
             self.holds.keep(m, part.site.hold, part.pool, s, owner, computed, i)
 
-        if len(self.parts) == 1:
-            free(self.parts[0])
-        else:
-            bodies = {k: (lambda part=part: free(part)) for k, part in enumerate(self.parts)}
-            m.switch(m.u(self._part + record), bodies)
+        self._by_part(m, record, free)
 
     def release(self, m: Memory, ref: ir.Ref, s: Scope, owner: Any, stmt: Any) -> None:
         """`release` without a hold around it: the session's oldest lease of that pool ends."""
@@ -163,6 +160,35 @@ class Leases:
             return ()
 
         m.loop(lambda: m.u(first) != 0, end_first)
+
+    def pass_on(self, m: Memory, leg: Any, session: Any) -> None:
+        """A leg ends: its leases are the session's from now on."""
+        if not self.parts:
+            return
+        first = self.context.core.su(leg, self._first)
+
+        def hand_over() -> tuple[Any, ...]:
+            record = m.u(first)
+            m.setu(first, m.u(self._next + record))
+            m.setu(self._next + record, ZERO)
+            m.setu(self._owner + record, session)
+            self._append(m, session, record)
+
+            def count(part: Part) -> None:
+                i = m.u(self._member + record) if part.pool.members > 1 else 0
+                self.holds.discount_holder(m, part.name, leg, i)
+                self.holds.count_holder(m, part.name, session, i)
+
+            self._by_part(m, record, count)
+            return ()
+
+        m.loop(lambda: m.u(first) != 0, hand_over)
+
+    def _by_part(self, m: Memory, record: Any, body: Callable[[Part], None]) -> None:
+        if len(self.parts) == 1:
+            body(self.parts[0])
+        else:
+            m.switch(m.u(self._part + record), {k: partial(body, part) for k, part in enumerate(self.parts)})
 
     def due(self, m: Memory) -> tuple[Any, Any]:
         return self.expiries.time(m), self.expiries.seq(m)

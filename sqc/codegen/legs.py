@@ -38,6 +38,7 @@ class Legs:
         """A leg of the session, with a copy of its attributes, lines up to run `segment`; returns its slot."""
         context, core = self.context, self.context.core
         leg, home = core.allocate(m), context.owner(m, slot)
+        m.addf(core.others, 1.0)
         for field in {*context.attributes.values(), core.turn_start}:
             m.setf(core.sf(leg, field), m.f(core.sf(slot, field)))
         m.setu(core.su(leg, core.turn_count), m.u(core.su(slot, core.turn_count)))
@@ -80,4 +81,5 @@ class Legs:
 
         m.when((left == 0) & (m.u(gathers) != 0), go_on)
         core.release(m, leg)
+        m.addf(core.others, -1.0)
         m.setu(core.current, U32(0))

@@ -150,6 +150,7 @@ class Policies:
         def carry() -> None:
             core = context.core
             slot = core.allocate(m)
+            m.addf(core.others, 1.0)
             m.setu(core.su(slot, core.pc), U32(self._vanish))
             stage.begin(m, slot, work, context.index(spill.stage, stage.members, s, declared))
 

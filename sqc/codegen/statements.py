@@ -111,7 +111,9 @@ class Statements:
             case Advance(statement, sites):
                 self.holds.load(statement, sites, s, slot)
             case StartLeg(_, segment):
-                self.legs.start(m, slot, segment)
+                leg = self.legs.start(m, slot, segment)
+                self.growing.born(m, leg)
+                self.leases.born(m, leg)
 
     def _guard(self, guard: ir.Expr, stmt: Any, s: Scope) -> Any:
         """A guard as a boolean; anything but 0 and 1 ends the lane."""
@@ -236,6 +238,7 @@ class Statements:
             case Gather(segment):
                 self.legs.gather(m, slot, segment)
             case EndLeg():
+                self.leases.pass_on(m, slot, self.context.owner(m, slot))
                 self.legs.end(m, slot)
             case Finish(held):
                 self._finish(held, s, slot)
@@ -285,9 +288,9 @@ class Statements:
 
     def _give_back(self, statement: ir.Release, sites: tuple[Site, ...], s: Scope, slot: Any) -> None:
         """`release`: what the innermost hold around still has of the pool, else the session's oldest lease of it."""
-        m, context = s.m, self.context
+        m = s.m
         lasts: Callable[[], None] = lambda: self.leases.release(  # noqa: E731
-            m, statement.pool, s, context.owner(m, slot), statement
+            m, statement.pool, s, slot, statement
         )
         for part in reversed(self.holds.parts_of(statement.pool, sites)):
 
@@ -320,6 +323,7 @@ class Statements:
     def end_of_job(self, m: Memory, slot: Any) -> None:
         """A job for which nobody waited is done."""
         self.core.release(m, slot)
+        m.addf(self.core.others, -1.0)
         m.setu(self.core.current, U32(0))
 
     # -- admission

@@ -35,6 +35,17 @@ def parse(source: Source, reporter: Reporter) -> File:
     return made
 
 
+def classified(source: Source, reporter: Reporter) -> list[tuple[str, Token]]:
+    """The tokens of a text, each with the terminal that it is where it stands (`NAME`, or the keyword's).
+
+    Errors are those of `parse`.
+    """
+    parser = _Parser(source, lex.tokenize(source, reporter), reporter)
+    parser.run()
+    reporter.stop_if_any()
+    return parser.fed
+
+
 class _Parser:
     def __init__(self, source: Source, tokens: list[Token], reporter: Reporter) -> None:
         self.source = source
@@ -45,6 +56,7 @@ class _Parser:
         self.values: list[Any] = []
         self.spans: list[tuple[int, int]] = []
         self.depths: list[int] = []
+        self.fed: list[tuple[str, Token]] = []
         self.errors = 0
 
     def run(self) -> File:
@@ -111,6 +123,7 @@ class _Parser:
                 self.values.append(self.value(terminal, token))
                 self.spans.append((token.start, token.end))
                 self.depths.append(0)
+                self.fed.append((terminal, token))
                 return False
             rule = rules[~action]
             self.reduce(rule)

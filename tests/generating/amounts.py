@@ -71,7 +71,7 @@ def live(world: World, *, constant: bool = False, gauge: bool = False) -> str:
     else:
         stage = world.ref(world.pick.one(world.stages), constant=constant)
         options += [f"queue({stage})", f"busy({stage})"]
-        options += [] if gauge else [f"work({stage})"]
+        options += [f"work({stage})"] if world.weighs and not gauge else []
         if world.has("estimates", 60) and not gauge:
             options = [f"est_lambda({stage})", f"est_rho({stage})", f"est_wait({stage})", f"price({stage}, w, 0.5)"]
     if world.has("aggregate", 40):

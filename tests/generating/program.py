@@ -41,6 +41,7 @@ def generate(random: Random, profile: str = "any") -> Case:
     pick = Pick(random)
     world = World(pick, PROFILES[profile].features(random), whole=pick.chance(50), members=pick.one((1, 2, 2, 2, 3)))
     arrival = pick.one(ARRIVALS)
+    world.weighs = not world.whole and arrival in ("poisson", "renewal")
     machine.draw_pools(world)
     machine.draw_stages(world)
     world.chosen = "choose" in world.on and any(one.size for one in (*world.pools, *world.stages))

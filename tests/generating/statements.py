@@ -106,10 +106,10 @@ def choose(world: World, place: Place) -> list[Piece]:  # noqa: ARG001
     """The member of an array with the least keys."""
     arrays = [one for one in (*world.pools, *world.stages) if one.size is not None]
     options = ["0", "-j", "(j == 1 ? 0 : n > 2)"]
+    at_pool = ("used", "queued", "-cachedin", "-free", "holders")
+    at_stage = ("queue", "busy", "work" if world.weighs else "busy")
     for one in arrays:
-        kinds = (
-            ("used", "queued", "-cachedin", "-free", "holders") if isinstance(one, Pool) else ("queue", "busy", "work")
-        )
+        kinds = at_pool if isinstance(one, Pool) else at_stage
         options += [f"{world.pick.one(kinds)}({one.name}[j])"] * 4
     keys = ", ".join(world.pick.some(options, 2))
     return [piece(f"choose j in {world.members} by (", Option(keys, ("0",)), ");")]

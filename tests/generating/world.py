@@ -61,12 +61,17 @@ class Place:
 
 @dataclass
 class World:
-    """A program in the making. `whole`: works, gaps and units are whole numbers, so that events tie all the time."""
+    """A program in the making. `whole`: works, gaps and units are whole numbers, so that events tie all the time.
+
+    `weighs`: decisions may read `work(s)`. The reference adds the works of the jobs in an order that
+    changes from run to run, so the last bit is not defined, and where two sums tie its own runs differ.
+    """
 
     pick: Pick
     on: frozenset[str]
     whole: bool
     members: int = 2
+    weighs: bool = False
     pools: list[Pool] = field(default_factory=list)
     stages: list[Stage] = field(default_factory=list)
     observes: list[str] = field(default_factory=list)

@@ -88,7 +88,7 @@ def check(
       sqc check prog.sq
     """
     with failing(ctx.command_path, as_json):
-        _no_inputs(ctx)
+        no_inputs(ctx)
         print_summary(_compile(program, workload, defs).summary(), as_json)
 
 
@@ -104,7 +104,7 @@ def ir(ctx: typer.Context, program: ProgramFile, workload: Workload = None, defs
       sqc run prog.json --horizon 20000
     """
     with failing(ctx.command_path, as_json=False):
-        _no_inputs(ctx)
+        no_inputs(ctx)
         print_ir(_compile(program, workload, defs))
 
 
@@ -131,8 +131,8 @@ def compile_(
       sqc compile prog.sq --emit stablehlo > prog.mlir
     """
     with failing(ctx.command_path, as_json):
-        _no_inputs(ctx)
-        _one_of("--emit", emit, ("ir", "jaxpr", "stablehlo", "hlo"))
+        no_inputs(ctx)
+        one_of("--emit", emit, ("ir", "jaxpr", "stablehlo", "hlo"))
         _check_mode(mode)
         compiled = _compile(program, workload, defs)
         if emit == "ir":
@@ -293,14 +293,16 @@ def _cache_dir() -> Path | None:
     return None
 
 
-def _no_inputs(ctx: typer.Context) -> None:
+def no_inputs(ctx: typer.Context) -> None:
+    """Refuse what follows `--` on the command line."""
     from sqc.inputs import InputError
 
     if ctx.obj:
         raise InputError("inputs after -- are for run and sweep")
 
 
-def _one_of(option: str, value: str | None, allowed: tuple[str, ...]) -> None:
+def one_of(option: str, value: str | None, allowed: tuple[str, ...]) -> None:
+    """Refuse a value of an option that is none of its choices."""
     from sqc.inputs import InputError, did_you_mean
 
     if value is not None and value not in allowed:
@@ -309,4 +311,4 @@ def _one_of(option: str, value: str | None, allowed: tuple[str, ...]) -> None:
 
 
 def _check_mode(mode: str | None) -> None:
-    _one_of("--mode", mode, ("native", "portable"))
+    one_of("--mode", mode, ("native", "portable"))

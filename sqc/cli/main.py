@@ -59,6 +59,7 @@ def process() -> NoReturn:
 def _run(words: list[str], extra: list[str]) -> int:
     import typer
 
+    import sqc.cli.format  # noqa: F401 - its command joins the app
     from sqc.cli.commands import app
 
     # click's UsageError, wherever this typer keeps click

@@ -406,7 +406,15 @@ def test_public_names() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["run", "--help"], ["--version"], ["check", str(FOUNDING)], ["ir", str(FOUNDING)]]
+    "arguments",
+    [
+        ["--help"],
+        ["run", "--help"],
+        ["--version"],
+        ["check", str(FOUNDING)],
+        ["ir", str(FOUNDING)],
+        ["fmt", str(FOUNDING)],
+    ],
 )
 def test_light_commands_load_no_numerics(arguments: list[str]) -> None:
     """A fresh process, the real front end: neither JAX nor NumPy nor rich is imported."""

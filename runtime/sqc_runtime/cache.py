@@ -8,7 +8,7 @@ eviction keys the victim is the head of the list and no operation scans.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -131,12 +131,18 @@ class Cache:
 
         def insert() -> None:
             self.consume(m, slot, i)
-            self._insert(m, slot, m.f(self.core.sf(slot, self.core.serial)), size, i, slot)
+            attributes = {field: m.f(self.core.sf(slot, field)) for field in self.snapshot}
+            self._insert(m, slot, m.f(self.core.sf(slot, self.core.serial)), size, i, attributes)
 
         m.when(size > 0, insert)
 
-    def keep_for(self, m: Memory, serial: Any, size: Any, i: Any) -> None:
-        """Add `size` units to what a session that has ended has here, released now."""
+    def attributes_of(self, m: Memory, entry: Any) -> dict[int, Any]:
+        """What an entry remembers of its session."""
+        return {field: m.f(copy + entry) for field, copy in self.snapshot.items()}
+
+    def keep_for(self, m: Memory, serial: Any, attributes: Mapping[int, Any], size: Any, i: Any) -> None:
+        """Add `size` units to what a session that has ended has here, released now; an entry that is new
+        remembers these attributes."""
         assert self.serial is not None
         names = self.serial
 
@@ -144,11 +150,13 @@ class Cache:
             return self.is_entry(node) & (m.f(names + node) != serial)
 
         (node,) = m.loop(elsewhere, lambda node: (m.u(self._next + node),), (self.first(m, i),))
-        (there,) = m.when(self.is_entry(node), lambda: (self._unlink(m, node, i),), (m.full(0.0, np.float64),))
-        self._insert(m, m.full(0, np.uint32), serial, there + size, i, None)
+        found = self.is_entry(node)
+        known = {field: where(found, old, attributes[field]) for field, old in self.attributes_of(m, node).items()}
+        (there,) = m.when(found, lambda: (self._unlink(m, node, i),), (m.full(0.0, np.float64),))
+        self._insert(m, m.full(0, np.uint32), serial, there + size, i, known)
 
-    def _insert(self, m: Memory, owner: Any, serial: Any, size: Any, i: Any, attributes_of: Any) -> None:
-        """A new entry at the end of the list. `attributes_of`: the slot that its snapshot copies (None: zeros)."""
+    def _insert(self, m: Memory, owner: Any, serial: Any, size: Any, i: Any, attributes: Mapping[int, Any]) -> None:
+        """A new entry at the end of the list."""
         top, fresh = m.u(self._free_top), m.u(self._fresh)
         reuse = top > 0
         entry = where(reuse, m.u(self._free + top), fresh + np.uint32(self.members))
@@ -172,7 +180,7 @@ class Cache:
             if self.serial is not None:
                 m.setf(self.serial + entry, serial)
             for field, copy in self.snapshot.items():
-                m.setf(copy + entry, 0.0 if attributes_of is None else m.f(self.core.sf(attributes_of, field)))
+                m.setf(copy + entry, attributes[field])
             m.addf(self._cached(i), size)
 
         m.when(~over, link)

@@ -37,7 +37,10 @@ class Growing:
         """While a session waits for a growth: the slot field of its allocation (0: it does not), how much more."""
         self._found = layout.u("grow.done")
         self._last = {p.name: layout.field("f", f"{p.name}.preempted_at") for p in self.pools if p.preempt != "none"}
-        """One more than the position of the latest preemption (0: none; negative: it counts as stuck)."""
+        """One more than the position of the latest preemption of a hold that is not over (0: none)."""
+        self._stuck = layout.field("u", "stuck")
+        """Whether the session counts as stuck: it does so once, on the pool where it is first."""
+        holds.scope_over = self._forget
 
     # -- the statement
     def grow(self, op: Growth, s: Scope, slot: Any) -> None:
@@ -248,16 +251,23 @@ class Growing:
         context.set(m, slot, "computed", position)
         m.addf(pool.counter("preemptions", i), 1.0)
         at = core.sf(slot, self._last[name])
-        before = m.f(at)
-        stuck = (before > 0) & (position + 1.0 <= before)
+        before, counted = m.f(at), core.su(slot, self._stuck)
+        stuck = (before > 0) & (position + 1.0 <= before) & (m.u(counted) == 0)
         m.addf(pool.counter("stuck", i), where(stuck, m.full(1.0, np.float64), 0.0))
-        m.setf(at, where(stuck | (before < 0), m.full(-1.0, np.float64), position + 1.0))
+        m.setu(counted, m.u(counted) | stuck.astype(U32))
+        m.setf(at, position + 1.0)
         self.holds.wait(m, part.site, part.site.body, slot, first=declared.requeue == "head")
+
+    def _forget(self, m: Memory, name: str, slot: Any) -> None:
+        """A hold on the pool has come to its end: what comes next starts from nothing."""
+        if name in self._last:
+            m.setf(self.context.core.sf(slot, self._last[name]), 0.0)
 
     def born(self, m: Memory, slot: Any) -> None:
         """A new session has not been preempted."""
         if self.pools:
             m.setu(self.context.core.su(slot, self._at), U32(0))
+            m.setu(self.context.core.su(slot, self._stuck), U32(0))
             for field in self._last.values():
                 m.setf(self.context.core.sf(slot, field), 0.0)
 

@@ -63,6 +63,8 @@ class Holds:
         self._fit = layout.u("hold.fits")
         self.lease: Callable[[Part, Scope, Any], None] | None = None
         """Set where holds can become leases: what happens to a part instead of its release."""
+        self.scope_over: Callable[[Memory, str, Any], None] | None = None
+        """Set where holds can be preempted: a session has left a hold of this pool at its end."""
 
     def _part(self, site: Site, number: int) -> Part:
         layout, part = self.context.core.layout, site.hold.parts[number]
@@ -335,6 +337,8 @@ class Holds:
                     self.give_back(m, part, s, slot, interrupted)
 
             self.if_held(m, part, slot, end)
+            if self.scope_over is not None and not interrupted:
+                self.scope_over(m, part.name, slot)
         self.context.set(m, slot, "computed", 0.0)
 
     # -- within a hold

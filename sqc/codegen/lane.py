@@ -103,7 +103,7 @@ class LaneProgram:
         cache = None
         kept = {part.pool.name for site in self.plan.sites if site.hold.cache is not None for part in site.hold.parts}
         if decl.name in kept | {p.spill.pool.name for p in program.pools if p.spill}:
-            fields = sorted(attributes[a] for a in eviction_attributes(decl))
+            fields = sorted(attributes[a] for a in eviction_attributes(program, decl))
             named = any(p.spill for p in program.pools)
             entries = self.capacities["entries"]
             cache = Cache(self.core, name, members, entries, fields, reads_release(decl), named)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,12 @@ from .expressions import Scope, evaluate, number
 U32 = np.uint32
 
 
-def eviction_attributes(pool: ir.Pool) -> set[str]:
-    """Attributes of the owner that eviction keys and the spill clause read."""
-    spill = (pool.spill.work, pool.spill.when) if pool.spill else ()
-    return {node.name for node in ir.walk((*pool.evict, *spill)) if isinstance(node, ir.Attr)}
+def eviction_attributes(program: ir.Program, pool: ir.Pool) -> set[str]:
+    """Attributes of the owner that eviction keys and spill clauses read of an entry: the pool's own, and with
+    spilling those of every pool, because units of ended sessions take them along."""
+    pools = program.pools if any(p.spill for p in program.pools) else (pool,)
+    clauses = [e for p in pools for e in (*p.evict, *((p.spill.work, p.spill.when) if p.spill else ()))]
+    return {node.name for node in ir.walk(tuple(clauses)) if isinstance(node, ir.Attr)}
 
 
 def reads_release(pool: ir.Pool) -> bool:
@@ -30,6 +32,17 @@ def reads_release(pool: ir.Pool) -> bool:
     spill = (pool.spill.work, pool.spill.when) if pool.spill else ()
     nodes = ir.walk((*pool.evict, *spill))
     return any(isinstance(node, ir.Context) and node.name in ("age", "last") for node in nodes)
+
+
+@dataclass
+class Spilled:
+    """Of a victim: its session (slot 0 once it has ended), whether what it loses is spilled, the work of moving it."""
+
+    owner: Any
+    serial: Any
+    attributes: dict[int, Any]
+    goes: Any
+    work: Any
 
 
 class Policies:
@@ -100,10 +113,9 @@ class Policies:
         removed, vanished = cache.evict(m, victim, i, tail)
         pool.evicted(m, removed, vanished, i)
         if spilled is not None:
-            self._spill(m, pool, declared, removed, *spilled, i)
+            self._spill(m, pool, declared, removed, spilled, i)
 
-    def _spilling(self, m: Memory, name: str, victim: Any, tail: Any) -> tuple[Any, Any, Any, Any]:
-        """Of a victim: its owner and that one's serial, whether what it loses is spilled, the work of that."""
+    def _spilling(self, m: Memory, name: str, victim: Any, tail: Any) -> Spilled:
         cache, spill = self.context.pools[name].cache, self._declared[name].spill
         assert cache is not None
         assert spill is not None
@@ -112,20 +124,10 @@ class Policies:
         spills = number(evaluate(spill.when, s)) != 0
         (work,) = m.when(spills, lambda: (number(evaluate(spill.work, s)),), (m.full(0.0, np.float64),))
         assert cache.serial is not None
-        return m.u(cache.owner + victim), m.f(cache.serial + victim), spills, work
+        attributes = cache.attributes_of(m, victim)
+        return Spilled(m.u(cache.owner + victim), m.f(cache.serial + victim), attributes, spills, work)
 
-    def _spill(
-        self,
-        m: Memory,
-        pool: Pool,
-        declared: ir.Pool,
-        units: Any,
-        owner: Any,
-        serial: Any,
-        spills: Any,
-        work: Any,
-        i: Any,
-    ) -> None:
+    def _spill(self, m: Memory, pool: Pool, declared: ir.Pool, units: Any, spilled: Spilled, i: Any) -> None:
         """Evicted units become part of the owner's entry in the next pool; moving them is a job."""
         context, spill = self.context, declared.spill
         assert spill is not None
@@ -141,17 +143,20 @@ class Policies:
             self.room(m, name, m.full(0.0, np.float64), j)  # within its cap before it grows
 
             def of_the_living() -> None:
-                there = cache.consume(m, owner, j)
-                cache.keep(m, owner, there + units, j)
+                there = cache.consume(m, spilled.owner, j)
+                cache.keep(m, spilled.owner, there + units, j)
 
-            m.either(owner != 0, of_the_living, lambda: cache.keep_for(m, serial, units, j))
-            m.when(work > 0, carry)
+            def of_the_ended() -> None:
+                cache.keep_for(m, spilled.serial, spilled.attributes, units, j)
+
+            m.either(spilled.owner != 0, of_the_living, of_the_ended)
+            m.when(spilled.work > 0, carry)
 
         def carry() -> None:
             core = context.core
             slot = core.allocate(m)
             m.addf(core.others, 1.0)
             m.setu(core.su(slot, core.pc), U32(self._vanish))
-            stage.begin(m, slot, work, context.index(spill.stage, stage.members, s, declared))
+            stage.begin(m, slot, spilled.work, context.index(spill.stage, stage.members, s, declared))
 
-        m.when(spills, move)
+        m.when(spilled.goes, move)

@@ -28,6 +28,7 @@ from sqc_runtime.statistics import CHANGE_CELLS, SAMPLE_CELLS
 from . import ir
 from .build import NativeBuild, PortableBuild
 from .codegen.errors import ERRORS, error_of
+from .forms import FORMS, NATIVE_FORMS
 
 if TYPE_CHECKING:
     import jax
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 RUNTIME_CODES: Mapping[str, str] = dict(ERRORS)
 """Codes of run-time errors and what they mean."""
 
-NATIVE_FORMS, PORTABLE_FORMS = ("llvm", "assembly"), ("jaxpr", "stablehlo", "hlo")
-FORMS = (*PORTABLE_FORMS, *NATIVE_FORMS)
 CHUNK = {"native": 16, "portable": 4096}
 """Lanes of one call, at most."""
 _GROWTH = 4

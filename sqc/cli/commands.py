@@ -12,6 +12,7 @@ import typer
 
 from sqc.cli.exits import FAILED, INTERRUPTED, failing
 from sqc.cli.printing import print_ir, print_kernel, print_summary, print_sweep
+from sqc.forms import FORMS
 from sqc.version import VERSION
 
 if TYPE_CHECKING:
@@ -114,7 +115,10 @@ def compile_(
     program: ProgramFile,
     emit: Annotated[
         str | None,
-        typer.Option(metavar="FORM", help="Print this form instead: ir, jaxpr, stablehlo or hlo."),
+        typer.Option(
+            metavar="FORM",
+            help="Print this form instead: ir, llvm, assembly, or of the portable path jaxpr, stablehlo, hlo.",
+        ),
     ] = None,
     mode: Mode = None,
     workload: Workload = None,
@@ -128,11 +132,11 @@ def compile_(
     \b
     Example:
       sqc compile prog.sq
-      sqc compile prog.sq --emit stablehlo > prog.mlir
+      sqc compile prog.sq --emit llvm > prog.ll
     """
     with failing(ctx.command_path, as_json):
         no_inputs(ctx)
-        one_of("--emit", emit, ("ir", "jaxpr", "stablehlo", "hlo"))
+        one_of("--emit", emit, ("ir", *FORMS))
         _check_mode(mode)
         compiled = _compile(program, workload, defs)
         if emit == "ir":

@@ -310,7 +310,10 @@ def test_sweep_on_a_terminal(capsys: CaptureFixture, monkeypatch: pytest.MonkeyP
         ("run prog.sq --horizon 1 --mode nativ", "sqc run: --mode nativ: no such choice (did you mean native?)"),
         ("sweep prog.sq --seeds x --horizon 1", "sqc sweep: seed x: must be a whole number from 0 to 2^64 - 1"),
         ("sweep prog.sq --seeds 1 --horizon 1 --metric evens", "sqc sweep: no metric evens (did you mean events?)"),
-        ("compile prog.sq --emit x", "sqc compile: --emit x: no such choice (one of ir, llvm, assembly, jaxpr, stablehlo, hlo)"),
+        (
+            "compile prog.sq --emit x",
+            "sqc compile: --emit x: no such choice (one of ir, llvm, assembly, jaxpr, stablehlo, hlo)",
+        ),
         ("check prog.sq -- --C 1", "sqc check: inputs after -- are for run and sweep"),
     ],
 )

@@ -54,6 +54,77 @@ fn main() {{
 RENEWAL, POISSON, CLOSED = map(ARRIVALS.format, ("renewal(1 / (1 - x))", "poisson(1 - 2 * x)", "closed(2 + x / 2)"))
 
 
+# The same for pools and stages that are arrays, growth, loads, choices and legs.
+MORE = """
+use "std/args";
+fn main() {
+  let x = args.number("x", 0);
+  pool kv[2] { cap 8; }
+  pool mem { cap 8; }
+  stage rep[2] : fifo;
+  stage svc : delay;
+  workload {
+    arrive renewal(1);
+    init { set bad = serial == 2 ? x : 0; }
+  }
+  server {
+    run rep[bad == 1 ? 2 : 0] (cost(rep, 0.25));
+    hold kv[bad == 2 ? 0.5 : 1] (cost(kv, 1)) { set hot = 1; }
+    choose j in bad == 3 ? 1.5 : 2 by (queue(rep[j]));
+    hold mem (cost(mem, 2)) {
+      grow mem (cost(mem, bad == 4 ? -1 : 1));
+      load mem (cost(mem, bad == 5 ? -1 : 1));
+      load mem (cost(mem, bad == 6 ? 9 : 1));
+    };
+    fork { run svc (cost(svc, bad == 7 ? 1 : 0.25)); }
+    run svc (cost(svc, 0.5));
+    branch (bad == 7) { set hot = 2; } else { join; }
+    observe number = used(kv[bad == 8 ? 3 : 0]);
+  }
+}
+"""
+BLOCK = """
+use "std/args";
+fn main() {
+  let x = args.number("x", 0);
+  pool mem { cap 4; block 1 - x; }
+  stage svc : fifo;
+  workload { arrive renewal(1); }
+  server { hold mem (cost(mem, 1)) { run svc (cost(svc, 0.5)); } }
+}
+"""
+SERVERS = """
+use "std/args";
+fn main() {
+  let x = args.number("x", 0);
+  stage svc : fifo(1 + x);
+  workload { arrive renewal(1); }
+  server { run svc (cost(svc, 0.5)); }
+}
+"""
+SHARED = """
+use "std/args";
+fn main() {
+  let x = args.number("x", 0);
+  stage a : ps(1 - x);
+  stage b : ps(1);
+  share maxmin;
+  workload { arrive renewal(1); }
+  server { run a, b (cost(a, b, 0.5)); }
+}
+"""
+WAITING = """
+use "std/args";
+fn main() {
+  let x = args.number("x", 0);
+  pool mem { cap 2 - x; }
+  stage svc : delay;
+  workload { arrive batch(1); }
+  server { hold mem (cost(mem, 1)) { fork { hold mem (cost(mem, 1)) { run svc (cost(svc, 1)); } } join; } }
+}
+"""
+
+
 @dataclass(frozen=True)
 class Bad:
     """A program that breaks a rule when its input `x` has this value.
@@ -85,6 +156,18 @@ BAD = {
     "a rate of zero": Bad(POISSON, 0.5, "R110", "rate", "poisson", 0.0),
     "a fractional population": Bad(CLOSED, 1, "R111", "whole", "closed", 0.0),
     "too large a population": Bad(CLOSED, 2e6, "R111", "whole", "closed", 0.0),
+    "an index past the array": Bad(MORE, 1, "R112", "index", "run rep[", 3.0, 2),
+    "an index that is not whole": Bad(MORE, 2, "R112", "index", "hold kv[", 3.25, 2),
+    "an index in an expression": Bad(MORE, 8, "R112", "index", "observe number", 3.75, 2),
+    "choices that are not whole": Bad(MORE, 3, "R116", "choices", "choose j", 3.25, 2),
+    "a negative growth": Bad(MORE, 4, "R113", "amount", "grow mem", 3.25, 2),
+    "a negative load": Bad(MORE, 5, "R113", "amount", "load mem (cost(mem, bad == 5", 3.25, 2),
+    "a load beyond the allocation": Bad(MORE, 6, "R114", "load", "load mem (cost(mem, bad == 6", 3.25, 2),
+    "an end with live legs": Bad(MORE, 7, "R115", "legs", None, 3.75, 2),
+    "a block of zero": Bad(BLOCK, 1, "R117", "block", "pool mem", 0.0),
+    "half a server": Bad(SERVERS, 0.5, "R119", "servers", "stage svc", 0.0),
+    "a shared stage without capacity": Bad(SHARED, 1, "R120", "capacity", None, 0.0),
+    "a session and its leg wait for each other": Bad(WAITING, 1, "R121", "wait for each other", None, 10.0),
 }
 
 
@@ -106,7 +189,9 @@ def test_the_run_ends_with_its_reason(name: str) -> None:
     assert "seed 1" in str(caught.value)
 
 
-@pytest.mark.parametrize("source", [RULES, RENEWAL, POISSON, CLOSED], ids=["rules", "renewal", "poisson", "closed"])
+@pytest.mark.parametrize(
+    "source", [RULES, RENEWAL, POISSON, CLOSED, MORE], ids=["rules", "renewal", "poisson", "closed", "more"]
+)
 def test_other_lanes_finish(source: str) -> None:
     """Bad lanes between good ones: the good ones equal a call without bad lanes, bit for bit."""
     cases = [bad for bad in BAD.values() if bad.source == source]

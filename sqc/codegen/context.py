@@ -53,6 +53,8 @@ class Context:
         """Where a session waits in a pool's queue: the number of its site plus one, 0 if it does not."""
         self.home = layout.field("u", "leg.home") if plan.forks else None
         self.statements: list[ir.Span | None] = [None]
+        self.at: Any = None
+        """The statement whose code is being made: errors of what it evaluates are its."""
 
     # -- sessions
     def owner(self, m: Memory, slot: Any) -> Any:
@@ -68,7 +70,7 @@ class Context:
     # -- errors
     def statement(self, stmt: Any) -> int:
         """The number of a statement in run-time errors."""
-        span = getattr(stmt, "span", None)
+        span = getattr(stmt if stmt is not None else self.at, "span", None)
         if span not in self.statements:
             self.statements.append(span)
         return self.statements.index(span)

@@ -25,10 +25,11 @@ ERRORS: tuple[tuple[str, str], ...] = (
     ("R118", "the number of phases of an erlang draw is more than a million"),
     ("R119", "the number of servers of a stage is no whole number, or less than 1"),
     ("R120", "the capacity of a stage that runs share is not positive"),
+    ("R121", "the run ends with sessions that wait for each other: one at a `join`, and nobody is served"),
     ("R199", "an invariant of the simulation does not hold: a defect of sqc, please report it"),
 )
 UNSETTLED, ENDLESS, GUARD, WORK, UNITS, GAP, NOT_REACHED, NOT_DRAINED, DRAINED_EARLY, RATE, COUNT = range(11)
-INDEX, AMOUNT, BEYOND, LIVE_LEGS, CHOICES, BLOCK, PHASES, SERVERS, SHARED, BROKEN = range(11, 21)
+INDEX, AMOUNT, BEYOND, LIVE_LEGS, CHOICES, BLOCK, PHASES, SERVERS, SHARED, DEADLOCK, BROKEN = range(11, 22)
 
 
 def error_of(status: int) -> tuple[str, str] | None:

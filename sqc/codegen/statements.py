@@ -33,6 +33,7 @@ from .plan import (
     Growth,
     Job,
     Join,
+    Last,
     Leave,
     Op,
     Return,
@@ -84,6 +85,7 @@ class Statements:
 
     def _op(self, op: Op, s: Scope, slot: Any) -> None:
         m, core, context = s.m, self.core, self.context
+        context.at = op.branch if isinstance(op, Test) else getattr(op, "statement", op)
         match op:
             case ir.Set(name, value):
                 context.set(m, slot, name, number(evaluate(value, s)))
@@ -203,6 +205,7 @@ class Statements:
     def _code(self, code: Code, s: Scope, slot: Any) -> None:
         self._ops(code.ops, s, slot)
         m, core, last = s.m, self.core, code.last
+        self.context.at = _statement_of(last)
         match last:
             case Split(guard, then, other, statement):
                 test = self._guard(guard, statement, s)
@@ -350,6 +353,16 @@ class Statements:
                 return (i + U32(1),)
 
             m.loop(lambda i, n=pool.members: i < n, each, (m.full(0, U32),))
+
+
+def _statement_of(last: Last) -> Any:
+    """The statement that ends a segment, if it is one."""
+    match last:
+        case Job(run, _):
+            return run
+        case Join(site, _) | Leave(site, _):
+            return site.hold
+    return getattr(last, "statement", None)
 
 
 def _demand(part: ir.Part) -> ir.Expr:

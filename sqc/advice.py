@@ -49,4 +49,9 @@ HELPS: dict[str, str] = {
     "E609": 'use "std/kvt"; and after both stations: kvt.nixl_pull (SOURCE, READER, latency = ...);',
     "E612": "an entry may call only entries that do not call it again",
     "E613": "requests enter once: request GATEWAY; in the workload, or a call in the server",
+    "E701": "an engine has tokens cap N; schedule { ... } and execute (T);",
+    "E702": "devices come first, then their engines, then the pools on them",
+    "E706": "read it in execute (...), with a value of the batch",
+    "E710": "a register is read by its stage, by the pools it admits to, in gauges and in claims",
+    "E711": "write it at the top of the schedule",
 }

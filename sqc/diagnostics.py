@@ -10,7 +10,7 @@ The front end collects the findings of a phase in a `Reporter` and raises them t
     E4xx  moments: what may be read, drawn or assigned where
     E5xx  structure: what a program, a session or a loop must have
     E6xx  stations
-    E9xx  valid, but not executed by this version
+    E7xx  step stages, devices and engines
 """
 
 from __future__ import annotations
@@ -105,8 +105,18 @@ CODES: dict[str, str] = {
     "E611": "statement of entries only",
     "E612": "entries call each other",
     "E613": "misplaced entry of requests",
-    # not executed yet
-    "E901": "not executed yet",
+    # step stages, devices and engines
+    "E701": "incomplete engine",
+    "E702": "unknown device, engine or capacity",
+    "E703": "engine and device do not fit",
+    "E704": "given by the device or engine",
+    "E705": "capacity that is no pool",
+    "E706": "misused time of a device",
+    "E707": "iteration that may do nothing",
+    "E708": "serving rule with other statements",
+    "E709": "bad cap on what a run gets",
+    "E710": "misused register",
+    "E711": "misplaced let of a schedule",
 }
 
 

@@ -40,8 +40,13 @@ def _problem(value: Any, hint: Any, where: str) -> str | None:
     if typing.get_origin(hint) is tuple:
         if not isinstance(value, tuple):
             return f"{where} is no list"
-        items, elements = typing.get_args(hint)[0], enumerate(value)
-        return next(filter(None, (_problem(item, items, f"{where}[{index}]") for index, item in elements)), None)
+        items = typing.get_args(hint)
+        if items[-1] is Ellipsis:
+            items = items[:1] * len(value)
+        if len(items) != len(value):
+            return f"{where} has {len(value)} elements, not {len(items)}"
+        elements = enumerate(zip(value, items, strict=True))
+        return next(filter(None, (_problem(item, of, f"{where}[{index}]") for index, (item, of) in elements)), None)
     # A union of the IR names different classes, so the class of the value tells which one is meant.
     allowed = typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
     if type(value) not in allowed:
@@ -67,10 +72,11 @@ def _meaning(program: ir.Program) -> str | None:
     names: dict[type, set[str]] = {
         ir.Attr: {*program.attributes, *_BUILT_IN},
         ir.Input: {declared.name for declared in program.inputs},
-        ir.Context: set(ir.CONTEXT),
+        ir.Context: {*ir.CONTEXT, *_own_names(program)},
         ir.Observe: {declared.name for declared in program.observes},
         ir.Ref: set(sizes),
     }
+    owned = _owned(program, sizes)
     for node in ir.walk(program):
         what = type(node).__name__
         if type(node) in _OPERATORS and node.op not in _OPERATORS[type(node)]:
@@ -83,9 +89,61 @@ def _meaning(program: ir.Program) -> str | None:
             return f"{what} of {node.name!r}, which is not declared"
         if isinstance(node, ir.Total) and node.observe not in names[ir.Observe]:
             return f"Total of {node.observe!r}, which is not observed"
-        if isinstance(node, ir.Ref) and (node.index is None) is not (sizes[node.name] is None):
+        whole = isinstance(node, ir.Ref) and node.index is None
+        if isinstance(node, ir.Ref) and whole is not (sizes[node.name] is None) and id(node) not in owned:
             return f"Ref of {node.name!r} {'without' if node.index is None else 'with'} an index"
-    return _trace(program.trace)
+    return _steps(program) or _trace(program.trace)
+
+
+def _own_names(program: ir.Program) -> set[str]:
+    """The registers and lets of step stages."""
+    kinds = [stage.kind for stage in program.stages if isinstance(stage.kind, ir.Step)]
+    lets = {node.name for kind in kinds for node in ir.walk(kind) if isinstance(node, ir.StepLet)}
+    return {name for kind in kinds for name, _ in kind.registers} | lets
+
+
+def _owned(program: ir.Program, sizes: dict[str, int | None]) -> set[int]:
+    """The references, by identity, that mean an array member for member: each of an array has its own."""
+    refs = [(pool.size, pool.admit_via) for pool in program.pools]
+    refs += [(stage.size, stage.kind.memory) for stage in program.stages if isinstance(stage.kind, ir.Step)]
+    return {id(ref) for size, ref in refs if ref is not None and ref.index is None and sizes.get(ref.name) == size}
+
+
+_MODES = ("prefill", "decode")
+_CLAIMS = ("every_iteration", "some_iteration")
+
+
+def _steps(program: ir.Program) -> str | None:
+    """What needs a step stage and names another, or the other way round."""
+    steps = {stage.name: stage.kind for stage in program.stages if isinstance(stage.kind, ir.Step)}
+    pools = {pool.name for pool in program.pools}
+    for node in ir.walk(program):
+        needs: list[ir.Ref | None] = []
+        match node:
+            case ir.Run(stage=stage, mode=mode, growing=growing):
+                if mode not in (_MODES if stage.name in steps else ("",)):
+                    return f"Run on {stage.name!r} with the mode {mode!r}"
+                if growing is not None and (mode == "" or growing.name not in pools):
+                    return f"Run on {stage.name!r} growing {growing.name!r}"
+            case ir.Claim(kind=kind, stage=claimed):
+                if kind not in ("at_end", *_CLAIMS) or (claimed is None) is not (kind == "at_end"):
+                    return f"Claim {node.name!r} of the kind {kind!r}"
+                needs = [claimed]
+            case ir.Pool(admit_via=via):
+                needs = [via]
+            case ir.Read(kind="budget_left", ref=ref):
+                needs = [ref]
+            case ir.Step(memory=ir.Ref() as memory) if memory.name not in pools:
+                return f"Step with the memory {memory.name!r}, which is no pool"
+        for named in needs:
+            if named is not None and named.name not in steps:
+                return f"{type(node).__name__} names {named.name!r}, which is no step stage"
+    for name, step in steps.items():
+        registers = {register for register, _ in step.registers}
+        for node in ir.walk(step.body):
+            if isinstance(node, ir.StepSet) and node.name not in registers:
+                return f"StepSet of {node.name!r}, which is no register of {name!r}"
+    return None
 
 
 def _trace(trace: ir.Trace | None) -> str | None:
@@ -95,6 +153,4 @@ def _trace(trace: ir.Trace | None) -> str | None:
     rising = all(a < b for a, b in itertools.pairwise(starts))
     if len(starts) < 2 or not rising or starts[0] != 0 or starts[-1] != len(trace.rows):
         return "the sessions of the trace are not its rows in order"
-    if any(len(row) != 4 for row in trace.rows):
-        return "a row of the trace has not four numbers"
     return None

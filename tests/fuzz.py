@@ -73,15 +73,16 @@ def main() -> int:
     last = None if options.count is None else options.first + options.count
     numbers = iter(range(options.first, last)) if last is not None else itertools.count(options.first)
     jobs = [
-        threading.Thread(target=_job, args=(numbers, first, options.profile, options.shrink, deadline, tally))
+        threading.Thread(
+            target=_job, args=(numbers, first, options.profile, options.shrink, deadline, tally), daemon=True
+        )
         for _ in range(options.jobs)
     ]
     for job in jobs:
         job.start()
     while any(job.is_alive() for job in jobs):
-        jobs[0].join(PAUSE)
-        for job in jobs[1:]:
-            job.join(0.0 if jobs[0].is_alive() else PAUSE)
+        for job in jobs:
+            job.join(PAUSE / len(jobs))
         print(tally.line(), flush=True)
     return 1 if tally.differ else 0
 

@@ -83,6 +83,28 @@ fn main() {
   }
 }
 """
+GIVEN_BACK = """
+use "std/args";
+fn main() {
+  let x = args.number("x", 0);
+  pool mem { cap 4; }
+  stage svc : delay;
+  workload { arrive renewal(1); }
+  server {
+    hold mem (cost(mem, 1)) { run svc (cost(svc, 0.5)); branch (x == 1) { release mem; } grow mem (cost(mem, 1)); }
+  }
+}
+"""
+REFUSED = """
+use "std/args";
+fn main() {
+  let x = args.number("x", 0);
+  pool mem { cap 4; }
+  stage svc : delay;
+  workload { arrive renewal(1); }
+  server { fork { hold mem (cost(mem, 4 + x)) { run svc (cost(svc, 0.5)); } } join; }
+}
+"""
 BLOCK = """
 use "std/args";
 fn main() {
@@ -164,6 +186,8 @@ BAD = {
     "a negative load": Bad(MORE, 5, "R113", "amount", "load mem (cost(mem, bad == 5", 3.25, 2),
     "a load beyond the allocation": Bad(MORE, 6, "R114", "load", "load mem (cost(mem, bad == 6", 3.25, 2),
     "an end with live legs": Bad(MORE, 7, "R115", "legs", None, 3.75, 2),
+    "a growth of what was given back": Bad(GIVEN_BACK, 1, "R125", "given", "grow mem", 1.5, 0),
+    "a leg that is refused": Bad(REFUSED, 1, "R124", "leg", "hold mem", 1.0, 0),
     "a block of zero": Bad(BLOCK, 1, "R117", "block", "pool mem", 0.0),
     "half a server": Bad(SERVERS, 0.5, "R119", "servers", "stage svc", 0.0),
     "a shared stage without capacity": Bad(SHARED, 1, "R120", "capacity", None, 0.0),

@@ -1,4 +1,4 @@
-"""The reference corpus: every measured run of the programs whose constructs are executed.
+"""The reference corpus: every measured run of every program.
 
 Expected values are the reference's own (`corpus/NAME.json`, see `corpus/README.md`): counters
 equal, every statistic to 1e-9 relative, the first samples after the warm-up and the first changes
@@ -16,9 +16,8 @@ from compare import metric_differences
 from harness import CORPUS, corpus_program, corpus_runs, run_of
 from sqc.textform import plain
 
-#: Programs with step stages are not executed yet: all of f, and the station that has an engine.
-EXECUTED = sorted(path.stem for path in CORPUS.glob("[a-eghi][0-9][0-9]_*.sq") if path.stem != "i04_station_engine")
-RUNS = [(name, number) for name in EXECUTED for number in range(len(corpus_runs(name)))]
+PROGRAMS = sorted(path.stem for path in CORPUS.glob("[a-i][0-9][0-9]_*.sq"))
+RUNS = [(name, number) for name in PROGRAMS for number in range(len(corpus_runs(name)))]
 
 #: What a report has and the lanes of a sweep have not (they keep histograms instead of samples), or
 #: have under another name.
@@ -38,9 +37,9 @@ def setting(measured: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_lists_are_complete() -> None:
-    """10 a, 5 b, 15 c, 9 d, 4 e, 2 g, 3 h, 4 i, with three seeds each and other inputs for some."""
-    assert len(EXECUTED) == 52
-    assert len(RUNS) >= 3 * 52
+    """10 a, 5 b, 15 c, 9 d, 4 e, 16 f, 2 g, 3 h, 5 i, with three seeds each and other inputs for some."""
+    assert len(PROGRAMS) == 69
+    assert len(RUNS) >= 3 * 69
 
 
 @pytest.mark.parametrize(("name", "number"), RUNS)
@@ -51,7 +50,7 @@ def test_run(name: str, number: int) -> None:
     assert not wrong, "\n".join(wrong[:40])
 
 
-@pytest.mark.parametrize("name", EXECUTED)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_a_lane_of_a_sweep_is_the_same_run(name: str) -> None:
     """The last measured run of each program (where it has inputs, they are not the defaults)."""
     measured = corpus_runs(name)[-1]

@@ -53,10 +53,24 @@ def replaced(node: Any, kind: str, field: str, value: Any) -> bool:
         ("c03_queue_aging", "Hold", "parts", 3, "is no list"),
         ("c03_queue_aging", "Hold", "body", [{"node": "Const", "value": 1.0}], "is Const, not"),
         ("g01_trace_ordered", "Trace", "starts", [0, 2, 1], "not its rows in order"),
+        ("g01_trace_ordered", "Trace", "rows", [[1.0, 2.0, 3.0]], "has 3 elements, not 4"),
+        ("f15_iteration_body", "Context", "name", "other", "Context of 'other'"),
+        ("f15_iteration_body", "StepSet", "name", "other", "no register of 'e'"),
+        ("f15_iteration_body", "Step", "registers", [["just"]], "has 1 elements, not 2"),
+        ("f15_iteration_body", "Step", "body", [{"node": "Const", "value": 1.0}], "is Const, not"),
+        ("f04_vllm_like", "Step", "memory", {"node": "Ref", "name": "e", "index": None}, "no pool"),
+        ("f03_admit_via", "Run", "mode", "", "with the mode ''"),
+        ("f04_vllm_like", "Run", "growing", {"node": "Ref", "name": "e", "index": None}, "growing 'e'"),
+        ("f03_admit_via", "Pool", "admit_via", {"node": "Ref", "name": "reqs", "index": None}, "no step stage"),
+        ("f08_serve_only", "Claim", "kind", "at_end", "of the kind 'at_end'"),
+        ("f08_serve_only", "Claim", "stage", {"node": "Ref", "name": "reqs", "index": None}, "no step stage"),
+        ("i04_station_engine", "Read", "ref", {"node": "Ref", "name": "E", "index": None}, "'E' without an index"),
+        ("a01_fifo_mm1", "Run", "mode", "decode", "with the mode 'decode'"),
     ],
 )
 def test_a_changed_file(program: str, kind: str, field: str, value: Any, message: str, tmp_path: Path) -> None:
-    document = json.loads(ir.to_json(compile_file(CORPUS / f"{program}.sq")))
+    written = CORPUS / f"{program}.sq"
+    document = json.loads(ir.to_json(compile_file(written)))
     assert replaced(document, kind, field, value)
     path = tmp_path / "program.json"
     path.write_text(json.dumps(document))

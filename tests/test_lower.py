@@ -55,13 +55,6 @@ def test_the_corpus_is_there() -> None:
     assert len(STEPS) >= 16
 
 
-@pytest.mark.parametrize("path", STEPS, ids=["-".join(p.parts[-2:]) for p in STEPS])
-def test_step_stages_are_valid_but_not_executed(path: Path) -> None:
-    with pytest.raises(CompileError) as caught:
-        compile_file(path)
-    assert [d.code for d in caught.value.diagnostics] == ["E901"]
-
-
 def test_the_founding_program() -> None:
     made = compile_file(CORPUS / "04-cache.sq")
     assert made.inputs[0].name == "C"

@@ -438,11 +438,6 @@ def test_a_lease_on_both_sides_of_a_branch_is_one_on_every_path() -> None:
     assert isinstance(last(text), ir.Hold)
 
 
-def test_engines_of_stations_are_not_executed_yet() -> None:
-    (found,) = findings(corpus_text("i04_station_engine"))
-    assert (found.code, found.message) == ("E901", "`device` is not executed yet")
-
-
 # --------------------------------------------------------------------------- request gw
 
 

@@ -162,8 +162,7 @@ fn main() {
 
 
 def test_devices_and_engines_parse() -> None:
-    assert tree_of("""
-fn main() {
+    device, engine, kv, reqs, both = items_of("""
   device gpu { compute (t) = 0.004 * t; kv cap 120; }
   engine e[2] on gpu {
     reqs cap 6; tokens cap 32; granule 4; state just = 0;
@@ -178,8 +177,32 @@ fn main() {
   }
   pool kv on gpu { block 4; }
   pool reqs on e { queue fifo; }
-}
-""").items
+  pool both on e.gpu { }
+""")
+    assert isinstance(device, tree.Device)
+    assert [type(part) for part in device.parts] == [tree.TimeResource, tree.Capacity]
+    assert isinstance(engine, tree.Engine)
+    assert engine.name is not None
+    assert (engine.name.id, engine.device.id) == ("e", "gpu")
+    parts = [part.word if isinstance(part, tree.Option) else part.name.id for part in engine.parts]
+    assert parts == ["reqs", "tokens", "granule", "state", "schedule", "execute"]
+    (schedule,) = (part for part in engine.parts if isinstance(part, tree.Option) and part.word == "schedule")
+    kinds = (tree.StepLet, tree.StepBranch, tree.StepServe, tree.StepExclusive, tree.StepSet)
+    assert tuple(type(statement) for statement in schedule.values) == kinds
+    owners = [
+        (pool.on.engine.id if pool.on.engine else None, pool.on.owner.id)
+        for pool in (kv, reqs, both)
+        if isinstance(pool, tree.Pool) and pool.on
+    ]
+    assert owners == [(None, "gpu"), (None, "e"), ("e", "gpu")]
+
+
+def test_engines_of_stations_parse() -> None:
+    (queue,) = items_of("queue E : prefill { device g { } engine on g { tokens cap 3; } pool kv on E.g { } }")
+    assert isinstance(queue, tree.Queue)
+    assert [type(item) for item in queue.items] == [tree.Device, tree.Engine, tree.Pool]
+    assert isinstance(queue.items[1], tree.Engine)
+    assert queue.items[1].name is None
 
 
 def items_of(text: str) -> tuple[tree.Node, ...]:

@@ -6,8 +6,7 @@ import math
 
 from sqc import ir
 from sqc.check.constants import Constants
-from sqc.check.costs import family
-from sqc.check.scope import Resource, Scope
+from sqc.check.scope import Resource, Scope, family
 from sqc.check.values import Values
 from sqc.diagnostics import Note, Place, Reporter
 from sqc.syntax import tree
@@ -36,6 +35,9 @@ def check_amounts(scope: Scope, values: Values, reporter: Reporter) -> None:
             reporter.error(
                 "E305", f"the gap between arrivals is positive and finite, found {gap:g}", arrive.value.place
             )
+    for stage in scope.stages.values():
+        amounts.granule(stage)
+        amounts.engine(stage)
     for _, block in scope.blocks():
         for node in tree.walk(block):
             amounts.statement(node)
@@ -63,9 +65,13 @@ class _Declared:
             if servers is not None and not (servers >= 1 and servers == servers // 1 and servers <= MAX_COUNT):
                 message = f"the number of servers is a whole number of at least 1, found {servers:g}"
                 self.reporter.error("E305", message, kind.value.place)
-        for word in ("granule", "state"):
-            for option in stage.options(word):
-                self.value(option.values[-1])
+        for option in stage.options("state"):
+            self.value(option.values[-1])
+        for option in stage.options("granule"):
+            granule = self.value(option.values[0])
+            if granule is not None and not granule > 0:
+                message = f"a granule is a number of tokens above 0 (inf: all or nothing), found {granule:g}"
+                self.reporter.error("E305", message, option.values[0].place)
 
     def arrive(self, arrive: tree.Arrive) -> None:
         if arrive.value is None or arrive.word == "renewal":
@@ -109,6 +115,47 @@ class _Amounts:
                 self.demand(pool, units)
                 if reserve is not None:
                     self.demand(pool, reserve)
+
+    def granule(self, stage: Resource) -> None:
+        """A prefill gets a multiple of the granule, and no more than the cap on what a run gets."""
+        for option in stage.options("granule"):
+            granule = self.values.constant(option.values[0])  # type: ignore[arg-type]
+            for cap in stage.options("chunk"):
+                most = self.values.constant(cap.values[0])  # type: ignore[arg-type]
+                if granule is not None and most is not None and 0 < most < granule:
+                    notes = [Note("what a run gets at most", cap.values[0].place)]
+                    message = f"a granule of {granule:g} with at most {most:g}: a longer prompt would never get a token"
+                    self.reporter.error("E305", message, option.values[0].place, None, notes)
+
+    def engine(self, stage: Resource) -> None:
+        """An engine has tokens to give, and its cap on what a run gets is above 0 whenever it is read."""
+        assert isinstance(stage.item, tree.Stage)
+        if stage.item.kind.word != "engine":
+            return
+        for option in stage.options("budget"):
+            budget = self.values.constant(option.values[0])  # type: ignore[arg-type]
+            if budget is not None and not budget > 0:
+                message = f"an iteration has a number of tokens above 0 (inf: any), found {budget:g}"
+                self.reporter.error("E305", message, option.values[0].place)
+        for option in stage.options("chunk"):
+            if not self.positive(option.values[0]):  # type: ignore[arg-type]
+                message = "a run gets more than 0 tokens, whatever the iteration reads"
+                advice = "write a constant, inf, max(k, ...) with k above 0, or `... ? ... : ...` of these"
+                self.reporter.error("E709", message, option.values[0].place, advice)
+
+    def positive(self, expr: tree.Expr) -> bool:
+        """Is the value above 0 for certain, as far as inputs let it be known?"""
+        fixed = self.values.fixed(expr)
+        if fixed is not None:
+            return not isinstance(fixed, ir.Const) or fixed.value > 0
+        match expr:
+            case tree.Cond(then=then, other=other):
+                return self.positive(then) and self.positive(other)
+            case tree.Call(callee=tree.Name(id="max"), args=args):
+                return any(map(self.positive, args))
+            case tree.Call(callee=tree.Name(id="min"), args=args):
+                return all(map(self.positive, args))
+        return False
 
     def guard(self, guard: tree.Expr) -> None:
         value = self.values.constant(guard)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from sqc.check.scope import Scope
+from sqc.check.language import CONTEXT
+from sqc.check.scope import Scope, family
 from sqc.check.sites import MARK, Site, sites
 from sqc.diagnostics import Note, Place, Reporter, nearest
 from sqc.syntax import tree
@@ -25,14 +26,6 @@ def check_costs(scope: Scope, reporter: Reporter) -> None:
         costs.site(site)
 
 
-def family(ref: tree.Node) -> str:
-    """The pool or stage that a reference is of."""
-    match ref:
-        case tree.Name(id=name) | tree.Index(base=tree.Name(id=name)):
-            return name
-    return "?"
-
-
 def _shown(kind: Type) -> str:
     return "a plain number" if kind is None else "a cost of " + ", ".join(f"`{r}`" for r in sorted(kind))
 
@@ -44,7 +37,7 @@ class _Costs:
         self.types: dict[str, Type] = {}
         self.first: dict[str, Place] = {}
         self.quiet = True
-        self.used_by_server = _used(scope.server)
+        self.used_by_server = used_by_server(scope)
 
     def assignments(self) -> None:
         """The type of each attribute; attributes may be read above their assignment."""
@@ -89,6 +82,9 @@ class _Costs:
         seen: set[str] = set()
         for field in node.record:
             name = field.name.id
+            shown = f"{node.name.id}.{name}"
+            if shown in CONTEXT:
+                self.error("E204", f"`{shown}` is a name the language supplies: no record can have it", field.place)
             if name in seen:
                 self.error("E204", f"the record `{node.name.id}` has the field `{name}` twice", field.name.place)
             elif name not in self.scope.resources:
@@ -220,20 +216,15 @@ class _Costs:
         return None
 
 
-def _used(server: tree.Block | None) -> frozenset[str]:
-    """The resources that the server holds or runs on."""
+def used_by_server(scope: Scope) -> frozenset[str]:
+    """The resources that the server holds or runs on; the session may not run on them."""
     found: set[str] = set()
-    for node in tree.walk(server) if server is not None else ():
+    for node in tree.walk(scope.server) if scope.server is not None else ():
         match node:
             case tree.Part(pool=pool) | tree.Grow(pool=pool) | tree.Load(pool=pool) | tree.Transfer(target=pool):
                 found.add(family(pool))
             case tree.Run(stages=stages):
                 found.update(map(family, stages))
-            case tree.Serve(word=word, on=on):
-                found.add(word if on is None else family(on))
+            case tree.Serve():
+                found.add(family(scope.played(node)))
     return frozenset(found)
-
-
-def used_by_server(scope: Scope) -> frozenset[str]:
-    """The resources that the server holds or runs on; the session may not run on them."""
-    return _used(scope.server)

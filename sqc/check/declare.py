@@ -8,7 +8,7 @@ from sqc.check.constants import Constants
 from sqc.check.definitions import Definitions
 from sqc.check.language import BUILT_IN, CONTEXT, TRACED
 from sqc.check.reads import reads
-from sqc.check.scope import Attribute, Resource, Scope
+from sqc.check.scope import Attribute, Register, Resource, Scope
 from sqc.check.uses import Unit
 from sqc.diagnostics import Note, Place, Reporter
 from sqc.syntax import tree
@@ -112,8 +112,11 @@ class _Collector:
                     self.enter(item.name, "a pool")
                     scope.pools.setdefault(item.name.id, Resource(item, self.size(item)))
                 case tree.Stage():
-                    self.enter(item.name, "a stage")
+                    self.enter(item.name, "a stage" if item.kind.word != "engine" else "an engine")
                     scope.stages.setdefault(item.name.id, Resource(item, self.size(item)))
+                    self.registers(item)
+                case tree.Device():
+                    self.enter(item.name, "a device")
                 case tree.Queue():
                     self.enter(item.name, "a station")
                 case tree.Workload():
@@ -158,6 +161,16 @@ class _Collector:
             self.reporter.error("E208", message, item.size.place)
             return 1
         return size
+
+    def registers(self, item: tree.Stage) -> None:
+        """The registers of a step stage, and the lets of its schedule (which have long names)."""
+        for option in item.kind.options:
+            if option.word == "state":
+                name = option.values[0]
+                assert isinstance(name, tree.Name)
+                self.enter(name, "a register")
+                self.scope.registers.setdefault(name.id, Register(name.place, item.name.id))
+            self.scope.lets.update(node.name.id for node in tree.walk(option) if isinstance(node, tree.StepLet))
 
     def workload(self, item: tree.Workload) -> None:
         scope = self.scope

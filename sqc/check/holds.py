@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sqc.check.costs import family
 from sqc.check.flow import Flow
 from sqc.check.reads import live_reads, member, reads
-from sqc.check.scope import Scope
+from sqc.check.scope import Scope, family
 from sqc.check.structure import word
 from sqc.check.values import Values
 from sqc.diagnostics import Note, Reporter

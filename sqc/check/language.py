@@ -25,7 +25,15 @@ DISTRIBUTIONS = ir.DISTRIBUTIONS
 BUILT_IN = ("serial", "turn_no", "cached", "computed")
 TRACED = ("new", "out", "think", "more", "forced")
 
-_ITERATION = "an iteration of a step stage"
+_TOTALS = "an iteration of a step stage"
+_BODY = "the iteration body of a step stage"
+_FORMED = "the cost or iteration body of a step stage or a claim over iterations"
+_RUNS = "a serve key or preemption key"
+_CLAIM = "a claim over iterations"
+_ENGINE = "an engine's `tokens cap`, schedule and `execute`"
+_RESIDENTS = "an engine's `tokens cap` and schedule"
+_SCHEDULE = "an engine's schedule, in `branch`, `while` and `set`"
+_BATCH = "an engine's `execute`"
 
 # Context variables and the moment at which they exist.
 CONTEXT = {
@@ -36,23 +44,39 @@ CONTEXT = {
     "last": "an eviction key or spill clause",
     "waiting": "an eviction key or spill clause",
     "present": "the capacity of a ps stage",
-    "residents": _ITERATION,
-    "decoders": _ITERATION,
-    "kv_decode": _ITERATION,
-    "kv_prefill": _ITERATION,
-    "preempted": "the iteration body of a step stage",
-    "admitted": "the iteration body of a step stage",
-    "tokens": "the cost of a step stage or a claim over iterations",
-    "prefilled": "the cost of a step stage or a claim over iterations",
+    **dict.fromkeys(("residents", "decoders", "kv_decode", "kv_prefill"), _TOTALS),
+    **dict.fromkeys(("preempted", "admitted"), _BODY),
+    **dict.fromkeys(("tokens", "prefilled"), _FORMED),
     "attention": "the cost of a step stage or a claim over iterations",
-    "decoding": "a serve or preemption key",
-    "admission": "a serve or preemption key",
+    **dict.fromkeys(("decoding", "admission"), _RUNS),
     "remaining": "a serve key",
     "position": "a preemption key",
-    "demand": "a claim over iterations",
-    "served": "a claim over iterations",
-    "arrived": "a claim over iterations",
+    **dict.fromkeys(("demand", "served", "arrived"), _CLAIM),
+    **dict.fromkeys(("running.count", "waiting.count"), _ENGINE),
+    **dict.fromkeys(("running.decoding", "running.kv_decode", "running.kv_prefill"), _RESIDENTS),
+    **dict.fromkeys(("running.preempted", "waiting.admitted"), _SCHEDULE),
+    **dict.fromkeys(("batch.tokens", "batch.prefilled"), f"{_BATCH} and schedule"),
+    **dict.fromkeys(("batch.decoding", "batch.kv_decode", "batch.kv_prefill", "batch.attention"), _BATCH),
 }
+
+# What an engine calls the variables of its iterations, and what they are in the IR.
+ENGINE_NAMES = {
+    "running.count": "residents",
+    "running.decoding": "decoders",
+    "running.kv_decode": "kv_decode",
+    "running.kv_prefill": "kv_prefill",
+    "running.preempted": "preempted",
+    "waiting.count": "queued",
+    "waiting.admitted": "admitted",
+    "batch.tokens": "tokens",
+    "batch.prefilled": "prefilled",
+    "batch.decoding": "decoders",
+    "batch.kv_decode": "kv_decode",
+    "batch.kv_prefill": "kv_prefill",
+    "batch.attention": "attention",
+}
+
+STEP_KINDS = ("step", "engine")
 
 LINKS = ("link", "transfer")  # the stages that a `transfer` may run on without naming one
 

@@ -8,6 +8,7 @@ from sqc.check.language import (
     CALLABLE,
     CONTEXT,
     DISTRIBUTIONS,
+    ENGINE_NAMES,
     FUNCTIONS,
     LINKS,
     OBSERVABLE_ARITY,
@@ -15,7 +16,7 @@ from sqc.check.language import (
     STATEMENT_WORDS,
     TOTALS,
 )
-from sqc.check.scope import Resource, Scope
+from sqc.check.scope import Resource, Scope, family
 from sqc.check.values import Values
 from sqc.diagnostics import Note, Place, Reporter, nearest
 from sqc.syntax import tree
@@ -30,6 +31,15 @@ def check_names(scope: Scope, values: Values, reporter: Reporter) -> None:
         names.expression(site.expr, site.moment)
     for ref, kind in sites.references(scope):
         names.reference(ref, kind)
+    for pool in scope.pools.values():
+        for option in pool.options("admit via"):
+            names.belonging(option.values[0], "stage", pool)
+    for stage in scope.stages.values():
+        for option in stage.options("memory"):
+            names.belonging(option.values[0], "pool", stage)
+    for claim in scope.claims:
+        if claim.stage is not None:
+            names.iterations(claim.stage)
     for name, place in scope.hidden.items():
         names.hidden(name, place)
     for name, block in scope.blocks():
@@ -46,12 +56,6 @@ class _Names:
         self.values = values
         self.reporter = reporter
         self.resources = scope.resources
-        self.registers: set[str] = {
-            option.values[0].id
-            for stage in scope.stages.values()
-            for option in stage.options("state")
-            if isinstance(option.values[0], tree.Name)
-        }
 
     def expression(self, node: tree.Node, moment: sites.Moment) -> None:
         match node:
@@ -93,7 +97,7 @@ class _Names:
                 fields = ", ".join(f"`{name}.{f.name.id}`" for f in scope.records[name].record)
                 self.reporter.error("E211", f"`{name}` is a record", node.place, f"read {fields}")
             return
-        if name in self.registers:
+        if name in scope.registers or name in scope.lets:
             return
         if name in self.resources:
             read = "used" if name in scope.pools else "queue"
@@ -112,9 +116,12 @@ class _Names:
     def member(self, node: tree.Member) -> None:
         base = node.base.id if isinstance(node.base, tree.Name) else ""
         record = self.scope.records.get(base)
+        shown = tree.dotted(node)
+        if shown in CONTEXT:
+            return
         if record is None:
             known = [f"{r}.{f.name.id}" for r, c in self.scope.records.items() for f in c.record]
-            shown = tree.dotted(node)
+            known += [name for name in ENGINE_NAMES if name.startswith(f"{base}.")]
             self.reporter.error("E201", f"unknown name `{shown}`", node.place, nearest(shown, known))
         elif node.name.id not in (fields := [f.name.id for f in record.record]):
             notes = [Note("the record is made here", record.name.place)]
@@ -180,6 +187,8 @@ class _Names:
             return
         self.reference(arg, kind)
         base = arg if isinstance(arg, tree.Name) else arg.base
+        if name == "budget_left":
+            self.steps(base, "has tokens to spend")
         if name == "blocksize" and base.id in self.scope.pools:
             pool = self.scope.pools[base.id]
             if not any(True for _ in pool.options("block")):
@@ -219,6 +228,35 @@ class _Names:
             notes = [Note("declared here", resource.place)]
             message = f"`{base.id}` is an array of {resource.size}: it needs an index"
             self.reporter.error("E210", message, ref.place, f"write {base.id}[0]", notes)
+
+    def belonging(self, ref: tree.Node, kind: str, owner: Resource) -> None:
+        """The stage that admits to a pool, or the memory of a stage: member for member, or one for all."""
+        assert isinstance(ref, tree.Name | tree.Index | tree.Member)
+        self.reference(ref, kind, family=True)
+        found = self.resources.get(family(ref))
+        if isinstance(ref, tree.Index):
+            if self.values.constant(ref.index) is None:
+                self.reporter.error("E205", "an option names a member by a constant index", ref.index.place)
+        elif found is not None and found.size not in (None, owner.size):
+            notes = [Note("declared here", found.place)]
+            mine = f"an array of {owner.size}" if owner.size is not None else "no array"
+            message = f"`{family(ref)}` is an array of {found.size}, and `{owner.item.name.id}` is {mine}"
+            self.reporter.error("E210", message, ref.place, "one for all, or member for member", notes)
+        if kind == "stage":
+            self.steps(ref, "admits in its iterations")
+
+    def iterations(self, ref: tree.Ref) -> None:
+        """The stage of a claim over iterations."""
+        self.steps(ref, "has iterations")
+        if isinstance(ref, tree.Index) and self.values.constant(ref.index) is None:
+            self.reporter.error("E205", "a claim names a member by a constant index", ref.index.place)
+
+    def steps(self, ref: tree.Node, does: str) -> None:
+        stage = self.scope.stages.get(family(ref))
+        if stage is not None and not stage.is_step:
+            notes = [Note("declared here", stage.place)]
+            message = f"`{family(ref)}` is no step stage or engine: only one of those {does}"
+            self.reporter.error("E211", message, ref.place, notes=notes)
 
     def no_resource(self, base: tree.Name, kind: str, known: list[str]) -> None:
         if kind != "resource" and base.id in self.resources:
@@ -270,13 +308,13 @@ class _Names:
 
         `tool e` in the session brings its own stage.
         """
-        word = node.word
-        place = node.place._replace(end=node.place.start + len(word))
-        if word in self.scope.stages and node.on is None:
-            self.target(tree.Name(place, word), node.index)
-        if node.on is not None or word in self.scope.stages or (word == "tool" and block != "server"):
+        if node.on is not None:
             return
-        steps = [s for s in self.scope.stages.values() if s.is_step]
-        if word == "tool" or len(steps) != 1:
+        word = node.word
+        stage = self.scope.played(node)
+        if family(stage) in self.scope.stages:
+            self.reference(stage, "stage")
+        elif word != "tool" or block == "server":
+            place = node.place._replace(end=node.place.start + len(word))
             advice = f"declare it, or name another: {word} on STAGE (...)"
             self.reporter.error("E201", f"there is no stage `{word}`", place, advice)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from sqc.check.costs import family
-from sqc.check.scope import Resource, Scope
+from sqc.check.scope import Resource, Scope, family
 from sqc.check.structure import word
 from sqc.check.values import Values
 from sqc.diagnostics import Note, Reporter
@@ -17,8 +16,12 @@ def check_options(scope: Scope, values: Values, reporter: Reporter) -> None:
         _named(resource, values, reporter)
     for _, block in scope.blocks():
         for node in tree.walk(block):
-            if isinstance(node, tree.Run):
-                _mode(scope, node, reporter)
+            if isinstance(node, tree.Run) and len(node.stages) == 1:
+                _mode(scope, node.stages[0], node.mode, node.growing, reporter)
+            elif isinstance(node, tree.Serve):
+                _service(scope, node, reporter)
+            elif isinstance(node, tree.Transfer) and len(node.on) == 1:
+                _mode(scope, node.on[0], None, None, reporter)
 
 
 def _once(resource: Resource, reporter: Reporter) -> None:
@@ -39,30 +42,37 @@ def _once(resource: Resource, reporter: Reporter) -> None:
 
 def _named(resource: Resource, values: Values, reporter: Reporter) -> None:
     """The pools and stages that options name are known before the run."""
-    for word_ in ("admit via", "memory", "spill"):
-        for option in resource.options(word_):
-            for ref in option.values[:2]:
-                if isinstance(ref, tree.Index) and values.constant(ref.index) is None:
-                    reporter.error("E205", "an option names a member by a constant index", ref.index.place)
     for option in resource.options("spill"):
+        for ref in option.values[:2]:
+            if isinstance(ref, tree.Index) and values.constant(ref.index) is None:
+                reporter.error("E205", "an option names a member by a constant index", ref.index.place)
         if family(option.values[0]) == resource.item.name.id:
             message = f"`{resource.item.name.id}` cannot spill into itself"
             reporter.error("E515", message, option.values[0].place, "name another pool")
 
 
-def _mode(scope: Scope, node: tree.Run, reporter: Reporter) -> None:
-    for ref in node.stages:
-        stage = scope.stages.get(family(ref))
-        if stage is None:
-            continue
-        notes = [Note("the stage is declared here", stage.place)]
-        if stage.is_step and node.mode is None:
-            message = f"a run on the step stage `{family(ref)}` is `prefill` or `decode`"
-            advice = f"write run {family(ref)} prefill (...) or run {family(ref)} decode (...)"
-            reporter.error("E308", message, ref.place, advice, notes)
-        elif not stage.is_step and node.mode is not None:
-            message = f"`{node.mode}` is for step stages, and `{family(ref)}` is none"
-            reporter.error("E308", message, ref.place, notes=notes)
-        if not stage.is_step and node.growing is not None:
-            message = f"`growing` is for step stages, and `{family(ref)}` is none"
-            reporter.error("E308", message, node.growing.place, notes=notes)
+def _mode(scope: Scope, ref: tree.Ref, mode: str | None, growing: tree.Ref | None, reporter: Reporter) -> None:
+    """A run on a step stage is a prefill or a decode, and only there it grows."""
+    name = family(ref)
+    stage = scope.stages.get(name)
+    if stage is None:
+        return
+    notes = [Note("the stage is declared here", stage.place)]
+    if stage.is_step and mode is None:
+        message = f"a run on the step stage `{name}` is `prefill` or `decode`"
+        advice = f"write run {name} prefill (...) or run {name} decode (...)"
+        reporter.error("E308", message, ref.place, advice, notes)
+    elif not stage.is_step and mode is not None:
+        message = f"`{mode}` is for step stages, and `{name}` is none"
+        reporter.error("E308", message, ref.place, notes=notes)
+    if not stage.is_step and growing is not None:
+        message = f"`growing` is for step stages, and `{name}` is none"
+        reporter.error("E308", message, growing.place, notes=notes)
+
+
+def _service(scope: Scope, node: tree.Serve, reporter: Reporter) -> None:
+    """A service statement has the mode of its word on a step stage, and none on another."""
+    ref = scope.played(node)
+    stage = scope.stages.get(family(ref))
+    step = stage is not None and stage.is_step
+    _mode(scope, ref, node.word if step and node.word != "tool" else None, node.growing, reporter)

@@ -7,8 +7,17 @@ from dataclasses import dataclass, field
 
 from sqc import ir
 from sqc.check.constants import Constant
+from sqc.check.language import STEP_KINDS
 from sqc.diagnostics import Place
 from sqc.syntax import tree
+
+
+def family(ref: tree.Node) -> str:
+    """The pool or stage that a reference is of."""
+    match ref:
+        case tree.Name(id=name) | tree.Index(base=tree.Name(id=name)):
+            return name
+    return "?"
 
 
 @dataclass(eq=False, repr=False)
@@ -29,7 +38,7 @@ class Resource:
 
     @property
     def is_step(self) -> bool:
-        return isinstance(self.item, tree.Stage) and self.item.kind.word == "step"
+        return isinstance(self.item, tree.Stage) and self.item.kind.word in STEP_KINDS
 
 
 @dataclass(eq=False, repr=False)
@@ -43,6 +52,14 @@ class Attribute:
     owner: str
 
 
+@dataclass(frozen=True)
+class Register:
+    """A register of a step stage."""
+
+    place: Place
+    stage: str
+
+
 @dataclass(eq=False, repr=False)
 class Scope:
     """A whole program, expanded. Everything is in the order of the text."""
@@ -54,6 +71,8 @@ class Scope:
     stages: dict[str, Resource] = field(default_factory=dict)
     attributes: dict[str, Attribute] = field(default_factory=dict)
     records: dict[str, tree.CostRecord] = field(default_factory=dict)
+    registers: dict[str, Register] = field(default_factory=dict)
+    lets: set[str] = field(default_factory=set)  # what schedules read as an iteration starts, under long names
     observations: dict[str, list[tree.Observe]] = field(default_factory=dict)
     arrive: tree.Arrive | None = None
     trace: tree.Trace | None = None
@@ -71,6 +90,23 @@ class Scope:
     @property
     def resources(self) -> dict[str, Resource]:
         return {**self.pools, **self.stages}
+
+    def played(self, node: tree.Serve) -> tree.Ref:
+        """The stage of a service statement: the one given, that of its word, or the only step stage."""
+        if node.on is not None:
+            return node.on
+        name = node.word
+        if name not in self.stages and name != "tool":
+            steps = [stage for stage, declared in self.stages.items() if declared.is_step]
+            name = steps[0] if len(steps) == 1 else name
+        at = tree.Name(node.place._replace(end=node.place.start + len(node.word)), name)
+        return at if node.index is None else tree.Index(node.index.place, at, node.index)
+
+    def admitting(self, pool: str) -> str | None:
+        """The step stage that admits to a pool."""
+        for option in self.pools[pool].options("admit via") if pool in self.pools else ():
+            return family(option.values[0])
+        return None
 
     def blocks(self) -> Iterator[tuple[str, tree.Block]]:
         """The four statement blocks that exist, by name."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from sqc import ir
-from sqc.check.costs import family
-from sqc.check.scope import Resource, Scope
+from sqc.check.scope import Resource, Scope, family
 from sqc.check.values import Values
 from sqc.diagnostics import Note, Reporter
 from sqc.syntax import tree

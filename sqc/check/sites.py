@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sqc.check.scope import Scope
+from sqc.check.scope import Scope, family
 from sqc.syntax import tree
 
 
 class Moment(NamedTuple):
-    """What an expression may read. `context` are the context variables of the moment."""
+    """What an expression may read. `context` are the context variables of the moment, `unread` the observables
+    that it may not read."""
 
     what: str
     context: frozenset[str] = frozenset()
@@ -25,14 +26,19 @@ class Moment(NamedTuple):
     now: bool = True
     decides: bool = False  # the scheduler decides by it, for one session: nothing hidden may be read
     totals: bool = False
+    unread: frozenset[str] = frozenset()
+    plans: bool = False  # forms an iteration: it may not ask the engine for its plan, `budget_left`
 
 
-def _moment(what: str, context: str = "", **rights: bool) -> Moment:
-    return Moment(what, frozenset(context.split()), **rights)
+def _moment(what: str, context: str = "", unread: str = "", **rights: bool) -> Moment:
+    return Moment(what, frozenset(context.split()), unread=frozenset(unread.split()), **rights)
 
 
 _TOTALS = "residents decoders kv_decode kv_prefill"
 _COST = f"{_TOTALS} tokens prefilled attention"
+_RUNNING = "running.count running.decoding running.kv_decode running.kv_prefill waiting.count"
+_BATCH = "batch.tokens batch.prefilled batch.decoding batch.kv_decode batch.kv_prefill batch.attention"
+_ONE_RUN = "decoding admission remaining"
 
 STATEMENT = _moment("a statement", draws=True)
 MARK = _moment("the marks of a session", draws=True)
@@ -49,14 +55,30 @@ EVICTION_KEY = _moment("an eviction key", "size age last waiting", draws=True, d
 SPILL = _moment("a spill clause", "size age last waiting", draws=True, decides=True)
 PREEMPTION_KEY = _moment("a preemption key", "admission decoding position", decides=True)
 CHOICE_KEY = _moment("a choose key", draws=True)
-STEP_BUDGET = _moment("the budget of a step stage", _TOTALS, draws=True, attributes=False)
-STEP_COST = _moment("the cost of a step stage", _COST, draws=True, attributes=False)
-SERVE_KEY = _moment("a serve key", f"{_TOTALS} decoding admission remaining", decides=True)
-SERVE_ONLY = _moment("a `serve only` clause", f"{_TOTALS} decoding admission remaining", now=False, decides=True)
-PROCEDURE = _moment("an iteration body", f"{_TOTALS} preempted admitted", attributes=False, decides=True)
-GAUGE = _moment("a gauge", attributes=False, now=False)
+BUDGET = _moment("the budget of a step stage", _TOTALS, "budget_left", draws=True, attributes=False)
+COST = _moment("the cost of a step stage", _COST, draws=True, attributes=False)
+SERVE_KEY = _moment("a serve key", f"{_TOTALS} {_ONE_RUN}", decides=True)
+SERVE_ONLY = _moment("a `serve only` clause", f"{_TOTALS} {_ONE_RUN}", "work", now=False, decides=True)
+_BODY = f"{_TOTALS} preempted admitted tokens prefilled"
+BODY = _moment("an iteration body", _BODY, "work", now=False, attributes=False, plans=True)
+TOKENS = BUDGET._replace(what="`tokens cap`", context=frozenset(_RUNNING.split()))
+EACH = BUDGET._replace(what="`each at most`", context=TOKENS.context)
+EXECUTE = COST._replace(what="`execute`", context=frozenset(f"running.count waiting.count {_BATCH}".split()))
+ADVANCE_KEY = SERVE_KEY._replace(what="an `advance` key", context=frozenset(f"{_RUNNING} {_ONE_RUN}".split()))
+ONLY = SERVE_ONLY._replace(what="an `only` clause", context=ADVANCE_KEY.context)
+SCHEDULE = BODY._replace(
+    what="a schedule",
+    context=TOKENS.context | {"running.preempted", "waiting.admitted", "batch.tokens", "batch.prefilled"},
+)
+LET = SCHEDULE._replace(what="a schedule's `let`", context=TOKENS.context)
+GAUGE = _moment("a gauge", "", "work cachedin budget_left", attributes=False, now=False)
 GIVEN = _moment("a claim's `given`", live=False, now=False)
-ITERATION_CLAIM = _moment("a claim over iterations", f"{_COST} demand served arrived", attributes=False)
+ITERATION_CLAIM = _moment(
+    "a claim over iterations",
+    f"{_COST} demand served arrived",
+    "work cachedin budget_left est_lambda est_rho est_wait price",
+    attributes=False,
+)
 END_CLAIM = _moment("a claim at the end", attributes=False, live=False, totals=True)
 INDEX = _moment("an index", draws=True)
 
@@ -69,6 +91,8 @@ class Site(NamedTuple):
     owner: str  # "workload", "server" or "program"
     wants: tuple[tree.Ref, ...] | None = None
     plain: bool = False  # must be no cost: a test, or work given as a plain number
+    stage: str | None = None  # the step stage whose iterations read it
+    waits: tree.Ref | None = None  # the pool in whose queue requests wait when it is read
 
 
 def sites(scope: Scope) -> Iterator[Site]:
@@ -78,14 +102,14 @@ def sites(scope: Scope) -> Iterator[Site]:
     for pool in scope.pools.values():
         assert isinstance(pool.item, tree.Pool)
         for option in pool.item.options:
-            yield from _pool_option(option)
+            yield from _pool_option(pool.item.name, option)
     for stage in scope.stages.values():
         assert isinstance(stage.item, tree.Stage)
         kind = stage.item.kind
         if kind.word == "ps" and kind.value is not None:
             yield Site(kind.value, CAPACITY, "program", plain=True)
-        for option in kind.options:
-            yield from _step_option(option)
+        for site in _step(kind):
+            yield site._replace(stage=stage.item.name.id)
     for name, block in scope.blocks():
         for site in _block(block, "server" if name == "server" else "workload"):
             yield site._replace(moment=MARK) if name in ("init", "turn") else site
@@ -94,35 +118,67 @@ def sites(scope: Scope) -> Iterator[Site]:
     for claim in scope.claims:
         if claim.given is not None:
             yield Site(claim.given, GIVEN, "program")
-        yield Site(claim.value, END_CLAIM if claim.word == "end" else ITERATION_CLAIM, "program")
+        if claim.stage is None:
+            yield Site(claim.value, END_CLAIM, "program")
+        else:
+            yield Site(claim.value, ITERATION_CLAIM, "program", stage=family(claim.stage))
 
 
 _POOL_MOMENTS = {"queue by": QUEUE_KEY, "evict by": EVICTION_KEY, "spill": SPILL}
 
 
-def _pool_option(option: tree.Option) -> Iterator[Site]:
+def _pool_option(pool: tree.Name, option: tree.Option) -> Iterator[Site]:
     moment = PREEMPTION_KEY if option.word.startswith("preempt") else _POOL_MOMENTS.get(option.word)
     if moment is not None:
         values = option.values[2:] if option.word == "spill" else option.values
         for value in values:
-            yield Site(value, moment, "program", plain=True)  # type: ignore[arg-type]
+            yield Site(value, moment, "program", plain=True, waits=pool)  # type: ignore[arg-type]
 
 
-_STEP_MOMENTS = {
-    "budget": STEP_BUDGET, "chunk": STEP_BUDGET, "cost": STEP_COST, "serve": SERVE_KEY, "serve only": SERVE_ONLY,
-    "admit": PROCEDURE, "branch": PROCEDURE, "set": PROCEDURE, "iteration": PROCEDURE,
-}  # fmt: skip
+class _Words(NamedTuple):
+    """The moments of one spelling of a step stage."""
+
+    options: dict[str, Moment]
+    key: Moment
+    only: Moment
+    body: Moment
 
 
-def _step_option(option: tree.Option) -> Iterator[Site]:
-    moment = _STEP_MOMENTS.get(option.word)
-    if moment is None:
-        return
-    for value in option.values[1:] if option.word == "set" else option.values:
-        if isinstance(value, tree.Option):
-            yield from _step_option(value)
-        else:
-            yield Site(value, moment, "program", plain=True)  # type: ignore[arg-type]
+_WORDS = {
+    "step": _Words({"budget": BUDGET, "chunk": BUDGET, "cost": COST}, SERVE_KEY, SERVE_ONLY, BODY),
+    "engine": _Words({"budget": TOKENS, "chunk": EACH, "cost": EXECUTE}, ADVANCE_KEY, ONLY, SCHEDULE),
+}
+
+
+def _step(kind: tree.Kind) -> Iterator[Site]:
+    words = _WORDS.get(kind.word)
+    for option in kind.options if words is not None else ():
+        assert words is not None
+        if option.word in words.options:
+            yield Site(option.values[0], words.options[option.word], "program", plain=True)  # type: ignore[arg-type]
+        elif option.word in ("serve", "iteration"):
+            for statement in option.values:
+                yield from _scheduled(statement, words)
+
+
+def _scheduled(node: tree.Node, words: _Words) -> Iterator[Site]:
+    """The expressions of one statement of an iteration."""
+    found: list[tuple[tree.Expr | None, Moment]] = []
+    match node:
+        case tree.StepServe(only=only, order=order):
+            found = [(only, words.only), *((key, words.key) for key in order or ())]
+        case tree.StepAdmit(only=only, test=test):
+            found = [(only, words.only), (test, words.body)]
+        case tree.StepSet(value=value):
+            found = [(value, words.body)]
+        case tree.StepLet(value=value):
+            found = [(value, LET)]
+        case tree.StepBranch(guard=guard):
+            found = [(guard, words.body)]
+    yield from (Site(expr, moment, "program", plain=True) for expr, moment in found if expr is not None)
+    if isinstance(node, tree.StepBranch):
+        for statement in (*node.then, *node.other):
+            yield from _scheduled(statement, words)
 
 
 def _block(block: tree.Block | None, owner: str) -> Iterator[Site]:
@@ -186,13 +242,13 @@ def _hold(node: tree.Hold, owner: str) -> Iterator[Site]:
             if isinstance(ref, tree.Index):
                 yield Site(ref.index, INDEX, owner, plain=True)
     for part in node.parts:
-        yield Site(part.units, UNITS, owner, (part.pool,))
+        yield Site(part.units, UNITS, owner, (part.pool,), waits=pools[0])
         if part.reserve is not None:
-            yield Site(part.reserve, RESERVE, owner, (part.pool,))
+            yield Site(part.reserve, RESERVE, owner, (part.pool,), waits=pools[0])
     if node.reuse is not None:
-        yield Site(node.reuse, REUSE, owner, pools)
+        yield Site(node.reuse, REUSE, owner, pools, waits=pools[0])
     for binding in node.bindings:
-        yield Site(binding.value, BINDING, owner)
+        yield Site(binding.value, BINDING, owner, waits=pools[0])
     yield from _block(node.body, owner)
     if node.cache is not None:
         yield Site(node.cache, CACHE, owner, pools)
@@ -201,16 +257,11 @@ def _hold(node: tree.Hold, owner: str) -> Iterator[Site]:
 
 
 def references(scope: Scope) -> Iterator[tuple[tree.Ref, str]]:
-    """Every pool and stage named outside of expressions, with "pool" or "stage"."""
+    """Every pool and stage named outside of expressions, with "pool" or "stage"; not those that a whole array has."""
     for pool in scope.pools.values():
-        for option in pool.options("admit via"):
-            yield option.values[0], "stage"  # type: ignore[misc]
         for option in pool.options("spill"):
             yield option.values[0], "pool"  # type: ignore[misc]
             yield option.values[1], "stage"  # type: ignore[misc]
-    for stage in scope.stages.values():
-        for option in stage.options("memory"):
-            yield option.values[0], "pool"  # type: ignore[misc]
     for claim in scope.claims:
         if claim.stage is not None:
             yield claim.stage, "stage"

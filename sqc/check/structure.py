@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sqc.check.costs import family, used_by_server
+from sqc.check.costs import used_by_server
 from sqc.check.declare import head
-from sqc.check.scope import Scope
+from sqc.check.scope import Scope, family
 from sqc.check.values import Values
 from sqc.diagnostics import Note, Place, Reporter
 from sqc.syntax import tree
@@ -86,7 +86,7 @@ def _session(scope: Scope, session: tree.Block, reporter: Reporter) -> None:
     for node in tree.walk(session):
         stages = node.stages if isinstance(node, tree.Run) else ()
         if isinstance(node, tree.Serve) and node.word != "tool":
-            stages = (node.on,) if node.on is not None else (tree.Name(word(node), node.word),)
+            stages = (scope.played(node),)
         for stage in stages:
             if family(stage) in used:
                 message = f"the session cannot run on `{family(stage)}`: the server uses it"
@@ -109,7 +109,7 @@ class _Passing:
         match node:
             case tree.Run(work=work) | tree.Serve(work=work) | tree.Transfer(work=work):
                 return self.values.constant(work) != 0.0
-            case tree.End() | tree.Foreign():
+            case tree.End():
                 return True
             case tree.Turn():
                 return self.turn

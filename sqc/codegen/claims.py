@@ -73,9 +73,11 @@ class Claims:
         drained = m.f(self.core.signals.at("live")) == 0
         rows: dict[str, Any] = {}
         for claim in self.claims:
+            rows[f"claim.{claim.name}.out_of_scope"] = m.u(self._out[claim.name]).astype(np.float64)
+            if claim.stage is not None:
+                continue  # read with the iterations
             holds = truth(evaluate(claim.value, s)).astype(np.float64)
             rows[f"claim.{claim.name}.value"] = where(drained, holds, np.nan)
-            rows[f"claim.{claim.name}.out_of_scope"] = m.u(self._out[claim.name]).astype(np.float64)
         return rows
 
     def _total(self, m: Memory) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from sqc_runtime.core import Core
+from sqc_runtime.engine import Engine
 from sqc_runtime.memory import Memory
 from sqc_runtime.ops import floor, where
 from sqc_runtime.pools import Pool
@@ -53,6 +54,12 @@ class Context:
         """Where a session waits in a pool's queue: the number of its site plus one, 0 if it does not."""
         self.home = layout.field("u", "leg.home") if plan.forks else None
         self.statements: list[ir.Span | None] = [None]
+        self.engines = {name: stage for name, stage in stages.items() if isinstance(stage, Engine)}
+        self.admission = layout.field("f", "admission.number") if self.engines else None
+        """The number of a session's latest admission of all (inf: none), where the order of residents needs it."""
+        self._admissions = layout.f("admissions") if self.engines else 0
+        self.budget_left: Callable[[Memory, str, Any], Any] | None = None
+        """Set where there are step stages: what requests can still get of a stage's budget."""
         self.at: Any = None
         """The statement whose code is being made: errors of what it evaluates are its."""
 
@@ -60,6 +67,26 @@ class Context:
     def owner(self, m: Memory, slot: Any) -> Any:
         """The slot of the session that a leg belongs to (a session's own slot)."""
         return slot if self.home is None else m.u(self.core.su(slot, self.home))
+
+    # -- step stages
+    def count_admission(self, m: Memory, slot: Any) -> None:
+        """A session is admitted."""
+        if self.admission is not None:
+            m.setf(self.core.sf(self.owner(m, slot), self.admission), m.addf(self._admissions, 1.0))
+
+    def never_admitted(self, m: Memory, slot: Any) -> None:
+        if self.admission is not None:
+            m.setf(self.core.sf(slot, self.admission), np.inf)
+
+    def latest_admission(self, m: Memory, slot: Any) -> Any:
+        assert self.admission is not None
+        return m.f(self.core.sf(self.owner(m, slot), self.admission))
+
+    def engines_with(self, pool: str) -> list[Engine]:
+        """The step stages whose memory a pool is."""
+        declared = {s.name: s.kind for s in self.program.stages if isinstance(s.kind, ir.Step)}
+        memories = {name: kind.memory.name for name, kind in declared.items() if kind.memory is not None}
+        return [engine for name, engine in self.engines.items() if memories.get(name) == pool]
 
     def get(self, m: Memory, slot: Any, name: str) -> Any:
         return m.f(self.core.sf(slot, self.attributes[name]))
@@ -119,6 +146,9 @@ class Context:
             stage = self.stages[ref.name]
             i = self._at(m, ref, stage.members, slot, stmt)
             match kind:
+                case "budget_left":
+                    assert self.budget_left is not None
+                    return self.budget_left(m, ref.name, i)
                 case "queue":
                     return stage.present(m, i)
                 case "busy":

@@ -12,13 +12,14 @@ from sqc_runtime.core import ONE
 from sqc_runtime.memory import Memory
 from sqc_runtime.ops import greater, where
 from sqc_runtime.pools import Pool
+from sqc_runtime.ring import member
 
 from .. import ir
 from . import errors
 from .context import Context
 from .expressions import Scope, evaluate, number
 from .holds import Holds, Part
-from .plan import Growth, Site
+from .plan import Growth, Job, Site, jobs
 from .policies import Policies
 
 U32 = np.uint32
@@ -29,18 +30,86 @@ class Growing:
         self.context, self.holds, self.policies = context, holds, policies
         layout = context.core.layout
         nodes = ir.walk((context.program.session, context.program.server))
-        grown = {n.pool.name for n in nodes if isinstance(n, ir.Grow)}
+        stated = {n.pool.name for n in nodes if isinstance(n, ir.Grow)}
+        self.of_runs = self._grown_by_runs()
+        """The parts that grow with runs on step stages, by the numbers that jobs have for them."""
+        grown = stated | {part.name for part in self.of_runs.values()}
         self.pools = [pool for pool in context.program.pools if pool.name in grown]
+        self.waits = [pool for pool in self.pools if pool.name in stated]
+        """Pools where a `grow` can wait."""
+        self.interrupted: Callable[[Memory, Any], None] | None = None
+        """Set where there are step stages: a session is preempted."""
         if not self.pools:
             return
         self._at, self._amount = layout.field("u", "grow.units"), layout.field("f", "grow.amount")
         """While a session waits for a growth: the slot field of its allocation (0: it does not), how much more."""
         self._found = layout.u("grow.done")
+        self._stalled = layout.field("u", "grow.stalled") if self.of_runs else None
+        """Whether a resident of a step stage waits for more."""
+        for name in sorted({part.name for part in self.of_runs.values()}):
+            pool = context.pools[name]
+            pool.stalled = layout.f(f"{name}.stalled", pool.members)
         self._last = {p.name: layout.field("f", f"{p.name}.preempted_at") for p in self.pools if p.preempt != "none"}
         """One more than the position of the latest preemption of a hold that is not over (0: none)."""
         self._stuck = layout.field("u", "stuck")
         """Whether the session counts as stuck: it does so once, on the pool where it is first."""
         holds.scope_over = self._forget
+
+    # -- runs on step stages
+    def _grown_by_runs(self) -> dict[int, Part]:
+        found = [job for segment in self.context.plan.segments for job in jobs(segment.code) if job.sites]
+        parts = {self._key(self._part_of(job)): self._part_of(job) for job in found}
+        return dict(enumerate(parts.values(), 1))
+
+    def _part_of(self, job: Job) -> Part:
+        assert isinstance(job.run, ir.Run)
+        assert job.run.growing is not None
+        return self.holds.part_of(job.run.growing, job.sites)
+
+    @staticmethod
+    def _key(part: Part) -> tuple[int, int]:
+        return part.site.index, part.number
+
+    def number_of(self, job: Job) -> int:
+        """Which part grows with a job (0: none)."""
+        if not job.sites:
+            return 0
+        key = self._key(self._part_of(job))
+        return next(number for number, part in self.of_runs.items() if self._key(part) == key)
+
+    def run_begins(self, job: Job, m: Memory, slot: Any) -> None:
+        """From now on what a hold has computed is the position reached, on each of its pools: only a pool that
+        grows with its runs moves on."""
+        if job.sites:
+            for part in self.holds.parts[self._part_of(job).site.index]:
+                m.setf(self.holds.position(part, slot), self.holds.reached(m, part, slot))
+
+    def for_tokens(self, m: Memory, slot: Any, growth: Any, tokens: Any) -> Any:
+        """Room for tokens behind the position of a growing run: `GREW`, `WAITS`, or `SELF` (the grower was
+        preempted)."""
+        m.setu(self._found, U32(GREW))
+
+        def one(part: Part) -> Callable[[], None]:
+            def body() -> None:
+                i = self.holds.i(m, part, slot)
+                more = self.holds.reached(m, part, slot) + tokens - m.f(self.holds.units(part, slot))
+                field = m.full(part.units, U32)
+                m.when(more > 0, lambda: self._attempt(m, part.name, slot, field, more, i))
+                m.when(m.u(self._found) != SELF, lambda: self._stalls(m, part, slot, m.u(self._found) == WAITS))
+
+            return body
+
+        m.switch(growth, {number: one(part) for number, part in self.of_runs.items()})
+        return m.u(self._found)
+
+    def _stalls(self, m: Memory, part: Part, slot: Any, waits: Any) -> None:
+        """A resident waits for more, or no longer."""
+        assert self._stalled is not None
+        assert part.pool.stalled is not None
+        at, new = self.context.core.su(slot, self._stalled), waits.astype(U32)
+        change = new.astype(np.float64) - m.u(at).astype(np.float64)
+        m.addf(member(part.pool.stalled, self.holds.i(m, part, slot)), change)
+        m.setu(at, new)
 
     # -- the statement
     def grow(self, op: Growth, s: Scope, slot: Any) -> None:
@@ -48,6 +117,8 @@ class Growing:
         part = self.holds.part_of(op.statement.pool, op.sites)
         amount = number(evaluate(op.statement.amount, s))
         context.fail(m, ~(amount >= 0), errors.AMOUNT, op.statement)
+        if part.held is not None:
+            context.fail(m, ~self.holds.is_held(m, part, slot), errors.GIVEN_BACK, op.statement)
         m.setu(core.su(slot, core.pc), U32(op.segment))
         i = self.holds.i(m, part, slot)
 
@@ -61,7 +132,7 @@ class Growing:
 
         self._attempt(m, part.name, slot, m.full(part.units, U32), amount, i)
         done = m.u(self._found)
-        m.when(done == _NO, wait)
+        m.when(done == WAITS, wait)
 
     def _attempt(self, m: Memory, name: str, slot: Any, field: Any, amount: Any, i: Any) -> None:
         """Grow if there is room, or if preemption makes room: says in `_found` how it came out."""
@@ -74,7 +145,7 @@ class Growing:
         if pool.traits.promises:
             reserved = m.f(base + field + ONE)
             extra = greater(target - greater(units, reserved), 0.0)
-        m.setu(self._found, U32(_NO))
+        m.setu(self._found, U32(WAITS))
 
         def take() -> None:
             self.policies.room(m, name, more, i)
@@ -82,7 +153,7 @@ class Growing:
             if pool.traits.promises:
                 pool.promise(m, extra - more, i)
             m.setf(base + field, target)
-            m.setu(self._found, U32(_YES))
+            m.setu(self._found, U32(GREW))
 
         if name not in self._last:
             m.when(pool.fits(m, extra, i), take)
@@ -92,11 +163,11 @@ class Growing:
             """Preempt one; go on while there is someone to preempt, other than the grower, and no room."""
             victim = self._victim(m, name, i)
             m.when(victim != 0, lambda: self.preempt(m, name, victim, i))
-            m.when(victim == slot, lambda: m.setu(self._found, U32(_SELF)))
+            m.when(victim == slot, lambda: m.setu(self._found, U32(SELF)))
             return ((victim != 0) & (victim != slot) & ~pool.fits(m, extra, i),)
 
         m.loop(lambda go: go, again, (~pool.fits(m, extra, i),))
-        m.when((m.u(self._found) == _NO) & pool.fits(m, extra, i), take)
+        m.when((m.u(self._found) == WAITS) & pool.fits(m, extra, i), take)
 
     # -- growers
     def retry(self, m: Memory, name: str, i: Any) -> None:
@@ -114,14 +185,22 @@ class Growing:
                 m.setu(core.su(slot, self._at), U32(0))
                 core.push_ready(m, slot)
 
-            m.when(m.u(self._found) == _YES, go_on)
-            return (growers.any(m, i) & (m.u(self._found) != _NO),)
+            m.when(m.u(self._found) == GREW, go_on)
+            return (growers.any(m, i) & (m.u(self._found) != WAITS),)
 
         m.loop(lambda go: go, again, (growers.any(m, i),))
 
     # -- preemption
     def _candidate(self, m: Memory, name: str, slot: Any, i: Any) -> Any:
-        return m.f(self.holds.admission_order(name, slot, i))
+        """The number by whose order a session can be a victim (0: it cannot)."""
+        held = m.f(self.holds.admission_order(name, slot, i))
+        engines = self.context.engines_with(name)
+        if not engines:
+            return held
+        here = m.full(False, np.bool_)
+        for engine in engines:
+            here = here | engine.has(m, slot)
+        return where(here & (held > 0), m.f(self.context.core.sf(slot, engines[0].order)), 0.0)
 
     def _victim(self, m: Memory, name: str, i: Any) -> Any:
         """The holder to preempt: the last admitted, or the one with the least keys (0: there is none)."""
@@ -132,7 +211,7 @@ class Growing:
             if declared.preempt == "lifo":
                 return [-order]
             s = context.scope(m, slot, declared)
-            s.context = {"decoding": m.full(0.0, np.float64)}
+            s.context = {"decoding": self._decoding(m, name, slot)}
             names = {n.name for key in declared.preempt_keys for n in ir.walk(key) if isinstance(n, ir.Context)}
             if "position" in names:
                 s.context["position"] = self._position(m, name, slot, i)
@@ -157,6 +236,12 @@ class Growing:
         zero = m.full(0, U32)
         _, victim, *_ = m.loop(lambda slot, *_: slot <= last, compare, (m.full(1, U32), zero, *worst))
         return victim
+
+    def _decoding(self, m: Memory, name: str, slot: Any) -> Any:
+        decodes = m.full(False, np.bool_)
+        for engine in self.context.engines_with(name):
+            decodes = decodes | (engine.has(m, slot) & engine.decodes(m, slot))
+        return decodes.astype(np.float64)
 
     def _place(self, m: Memory, name: str, order: Any, i: Any) -> Any:
         """A candidate's place in the order of admission: 0, 1, .."""
@@ -203,6 +288,8 @@ class Growing:
 
     def preempt(self, m: Memory, name: str, slot: Any, i: Any) -> None:
         """The session loses its hold on the pool, and what it holds within; it waits for that hold anew."""
+        if self.interrupted is not None:
+            self.interrupted(m, slot)
         self._interrupt(m, slot)
         self._innermost(m, name, slot, i, lambda part: self._restart(m, part, slot, i))
 
@@ -211,6 +298,8 @@ class Growing:
         context, core = self.context, self.context.core
         for stage in context.stages.values():
             m.when(stage.has(m, slot), lambda stage=stage: stage.remove(m, slot))  # type: ignore[misc]
+        if self._stalled is not None:
+            m.when(m.u(core.su(slot, self._stalled)) != 0, lambda: self._no_longer_stalls(m, slot))
         core.ready_queue.remove(m, slot)
         m.when(m.u(core.current) == slot, lambda: m.setu(core.current, U32(0)))
 
@@ -222,7 +311,7 @@ class Growing:
         m.switch(m.u(waits), {site.index + 1: stop_waiting(site) for site in context.plan.sites})
         m.setu(waits, U32(0))
         grows = core.su(slot, self._at)
-        for declared in self.pools:
+        for declared in self.waits:
             pool = context.pools[declared.name]
             fields = {p.units for p in self._parts_on(declared.name)}
             for member_index in range(pool.members):
@@ -236,6 +325,12 @@ class Growing:
                     waiting = waiting | (m.u(grows) == field)
                 m.when(waiting, forget)
         m.setu(grows, U32(0))
+
+    def _no_longer_stalls(self, m: Memory, slot: Any) -> None:
+        growth = m.u(self.context.core.su(slot, next(iter(self.context.engines.values())).growth))
+        no = m.full(False, np.bool_)
+        parts = self.of_runs.items()
+        m.switch(growth, {n: (lambda part=part: self._stalls(m, part, slot, no)) for n, part in parts})  # type: ignore[misc]
 
     def _restart(self, m: Memory, part: Part, slot: Any, i: Any) -> None:
         context, core, pool, name = self.context, self.context.core, part.pool, part.name
@@ -268,9 +363,11 @@ class Growing:
         if self.pools:
             m.setu(self.context.core.su(slot, self._at), U32(0))
             m.setu(self.context.core.su(slot, self._stuck), U32(0))
+            if self._stalled is not None:
+                m.setu(self.context.core.su(slot, self._stalled), U32(0))
             for field in self._last.values():
                 m.setf(self.context.core.sf(slot, field), 0.0)
 
 
-_NO, _YES, _SELF = 0, 1, 2
-"""How an attempt to grow came out; `_SELF`: the grower was the victim."""
+WAITS, GREW, SELF = 0, 1, 2
+"""How an attempt to grow came out; `SELF`: the grower was the victim."""

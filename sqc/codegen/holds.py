@@ -50,7 +50,9 @@ class Holds:
         nodes = list(ir.walk((program.session, program.server)))
         self.preempts = {pool.name for pool in program.pools if pool.preempt != "none"}
         self.flagged = bool(self.preempts) or any(isinstance(n, ir.Release) for n in nodes)
-        self._loads = bool(self.preempts) or any(isinstance(n, ir.Load) for n in nodes)
+        self.flagged = self.flagged or any(isinstance(s.kind, ir.Step) and s.kind.memory for s in program.stages)
+        grows = any(isinstance(n, ir.Run) and n.growing is not None for n in nodes)
+        self._loads = bool(self.preempts) or grows or any(isinstance(n, ir.Load) for n in nodes)
         """Whether positions matter."""
         leased = {s.hold.parts[s.hold.lease.part].pool.name for s in plan.sites if s.hold.lease}
         nested = {p.pool.name for s in plan.sites for o in s.outer for p in o.hold.parts} | leased
@@ -186,23 +188,28 @@ class Holds:
 
     def serve(self, m: Memory, name: str, i: Any) -> None:
         """Admit from the pool's queue while the session whose turn it is fits (head-of-line blocking)."""
-        pool, sites = self.context.pools[name], self.sites_of(name)
+        pool = self.context.pools[name]
 
         def again(_: Any) -> tuple[Any]:
-            slot = pool.first(m, i, lambda slot: self.policies.queue_keys(m, name, slot))
-            m.setu(self._fit, U32(0))
-            self._by_site(m, sites, slot, lambda site: m.setu(self._fit, self._fits(m, site, slot).astype(U32)))
-            fits = m.u(self._fit) != 0
-
-            def admit() -> None:
-                pool.admitted(m, slot, i)
-                pool.leave_queue(m, slot, i)
-                self._by_site(m, sites, slot, lambda site: self._admit(m, site, slot))
-
-            m.when(fits, admit)
-            return (fits & pool.waiting(m, i),)
+            return (self.admit_next(m, name, i) & pool.waiting(m, i),)
 
         m.loop(lambda go: go, again, (pool.waiting(m, i),))
+
+    def admit_next(self, m: Memory, name: str, i: Any) -> Any:
+        """Admit the session whose turn it is (of a queue that is not empty); returns whether it fitted."""
+        pool, sites = self.context.pools[name], self.sites_of(name)
+        slot = pool.first(m, i, lambda slot: self.policies.queue_keys(m, name, slot))
+        m.setu(self._fit, U32(0))
+        self._by_site(m, sites, slot, lambda site: m.setu(self._fit, self._fits(m, site, slot).astype(U32)))
+        fits = m.u(self._fit) != 0
+
+        def admit() -> None:
+            pool.admitted(m, slot, i)
+            pool.leave_queue(m, slot, i)
+            self._by_site(m, sites, slot, lambda site: self._admit(m, site, slot))
+
+        m.when(fits, admit)
+        return fits
 
     def _need(self, part: Part, s: Scope) -> Any:
         """Units that must be free: what it allocates, or reserves."""
@@ -237,6 +244,7 @@ class Holds:
         for size in owns:
             own = greater(size, own)
         context.set(m, slot, "cached", own)
+        context.count_admission(m, slot)
         m.setu(context.core.su(slot, context.waits_at), U32(0))
         context.core.push_ready(m, slot)
 
@@ -358,6 +366,8 @@ class Holds:
         amount = number(evaluate(statement.amount, s))
         position = self.reached(m, part, slot) + amount
         self.context.fail(m, ~(amount >= 0), errors.AMOUNT, statement)
+        if part.held is not None:
+            self.context.fail(m, ~self.is_held(m, part, slot), errors.GIVEN_BACK, statement)
         over = position > m.f(self.units(part, slot)) + 1e-9
         self.context.fail(m, over, errors.BEYOND, statement)
         m.setf(self.position(part, slot), position)

@@ -35,6 +35,7 @@ from . import errors
 from .claims import Claims
 from .context import Context, attribute_fields
 from .draws import Prefetch
+from .engines import Engines, has_engines
 from .expressions import Scope, evaluate, exponential, number
 from .gauges import Gauges
 from .invariants import Invariants
@@ -42,12 +43,12 @@ from .needs import Bounds, need_of, starts_turn
 from .plan import AFTER_EVENT, AFTER_SERVE, Code, make_plan
 from .policies import eviction_attributes, reads_release
 from .stages import make_stages, signals, sources
-from .statements import Statements
+from .statements import TOKEN_ROWS, Statements
 from .traces import Traces
 
 U32 = np.uint32
 MOST_SESSIONS = 1_000_000
-CLIENT_ROWS = ("response", "ttft", "tpot")
+CLIENT_ROWS = ("response", *TOKEN_ROWS)
 
 
 class LaneProgram:
@@ -73,7 +74,9 @@ class LaneProgram:
         self.stages = make_stages(program, core, capacities["stale"], self._outside)
         self.sources = sources(self.stages)
         samples = capacities["samples"]
+        steps = has_engines(program)
         names = [f"observe.{o.name}" for o in program.observes] + ["client.response"]
+        names += [f"client.{name}" for name in TOKEN_ROWS] if steps else []
         self.rows = {name: Row(core, name, samples) for name in names}
         bounds = Bounds(program, self.plan)
         self.prefetch = Prefetch(core, need_of(program, self.plan, bounds), bounds)
@@ -82,6 +85,7 @@ class LaneProgram:
         resources = (self.stages, self.pools, self.rows, self.prefetch)
         self.context = Context(program, self.plan, core, attributes, *resources, self.claims, self.traces)
         self.code = Statements(self.context, capacities["stale"])
+        self.engines = Engines(self.context, self.code, self._outside) if steps else None
         self.invariants = Invariants(self.context) if debug else None
         self.next_arrival, self.arrival_seq = layout.f("arrival.time"), layout.f("arrival.seq")
         self.end = layout.f("end")
@@ -149,6 +153,8 @@ class LaneProgram:
         for declared in self.program.pools:
             self._clear_pool(m, declared, constants)
         self.code.leases.clear(m)
+        if self.engines is not None:
+            self.engines.clear(m, self._outside)
         m.setf(self.next_arrival, INF)
         match self.program.arrival:
             case ir.Poisson(rate):
@@ -250,8 +256,11 @@ class LaneProgram:
     # -- events
     def _event(self, m: Memory) -> None:
         core = self.core
-        for source in self.sources:
-            source.settle(m)
+        if self.engines is None:
+            for source in self.sources:
+                source.settle(m)
+        else:
+            self.engines.settled(m)
         time, which, drained, all_came, over = self._next_event(m)
         time = where(drained, m.f(core.now), lesser(time, m.f(core.horizon)))
         if self.invariants is not None:
@@ -334,10 +343,16 @@ class LaneProgram:
     def _step(self, m: Memory) -> tuple[Any, ...]:
         core = self.core
         current, ready, births = m.u(core.current), core.ready(m), m.u(core.births)
-        quiet = (current == 0) & ~ready & (births == 0) & (m.u(core.dirty) == 0)
+        settled = m.u(core.dirty) == 0
+        if self.engines is not None:
+            settled = settled | (m.u(self.engines.settling) != 0)
+        quiet = (current == 0) & ~ready & (births == 0) & settled
         # The gap to the next arrival is drawn as an arrival is handled: its uniforms must be there.
         quiet = quiet & self.prefetch.arrivals_ready(m) & (m.u(core.schedule_due) == 0)
-        m.when(quiet, lambda: self._event(m))
+        if self.engines is None:
+            m.when(quiet, lambda: self._event(m))
+        else:
+            m.when(quiet, lambda: self._settle(m))
         self._pop(m)
         core.guard(m)
         slot = m.u(core.current)
@@ -353,6 +368,12 @@ class LaneProgram:
             lacking = self.prefetch.lacking(m, slot, self._starts_turn(m, slot, AFTER_SERVE))
             self._dispatch(m, AFTER_SERVE, ~lacking & (m.u(core.init_due) == 0) & (m.u(core.error) == 0))
         return ()
+
+    def _settle(self, m: Memory) -> None:
+        """The stages settle, step stages plan their iterations; once all have, the next event comes."""
+        assert self.engines is not None
+        over = self.engines.settle(m, self.sources, lambda: self._next_event(m)[0])
+        m.when(over & self.core.running(m), lambda: self._event(m))
 
     def _chores(self, m: Memory) -> None:
         """What few steps need: the next arrival's gap, a new session, random numbers, an init block."""
@@ -385,6 +406,8 @@ class LaneProgram:
     def _serve(self, m: Memory) -> None:
         core, code = self.core, self.code
         quiet = (m.u(core.current) == 0) & ~core.ready(m) & (m.u(core.births) == 0) & (m.u(core.dirty) != 0)
+        if self.engines is not None:  # while iterations are planned, only ends of holds serve
+            quiet = quiet & (m.u(self.engines.settling) == 0)
 
         def serve() -> None:
             m.setu(core.serve_now, U32(0))
@@ -433,11 +456,13 @@ class LaneProgram:
             metrics |= {f"{row}.{key}": value for key, value in values.items()}
         metrics |= self.gauges.metrics(m, span)
         metrics |= self.claims.metrics(m, self.context.constants(m))
+        if self.engines is not None:
+            metrics |= self.engines.claims.metrics(m)
         for declared in self.program.stages:
             stage = self.stages[declared.name]
             for i, label in enumerate(_labels(f"stage.{declared.name}", declared.size)):
                 metrics |= {f"{label}.{key}": value for key, value in stage.metrics(m, span, i).items()}
-                metrics[f"{label}.iterations"] = m.full(0.0, np.float64)
+                metrics.setdefault(f"{label}.iterations", m.full(0.0, np.float64))
         for pool in self.program.pools:
             for i, label in enumerate(_labels(f"pool.{pool.name}", pool.size)):
                 metrics |= {f"{label}.{key}": value for key, value in self.pools[pool.name].metrics(m, span, i).items()}

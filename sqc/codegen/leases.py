@@ -11,7 +11,7 @@ import numpy as np
 from sqc_runtime.core import INF, ONE, OVERFLOW_STALE
 from sqc_runtime.heap import Heap
 from sqc_runtime.memory import Memory
-from sqc_runtime.ops import where
+from sqc_runtime.ops import greater, where
 
 from .. import ir
 from .context import Context
@@ -61,7 +61,7 @@ class Leases:
         m, core = s.m, self.context.core
         lease = part.site.hold.lease
         assert lease is not None
-        time = number(evaluate(lease.time, s))
+        time = greater(number(evaluate(lease.time, s)), 0.0)  # NaN is 0
         i = self.holds.i(m, part, slot)
         top, fresh = m.u(self._free_top), m.u(self._fresh)
         reuse = top > 0

@@ -11,7 +11,7 @@ event, and those that run after the pools were served (bodies of holds, and what
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -27,6 +27,8 @@ class Site:
     index: int
     hold: ir.Hold
     outer: tuple[Site, ...]
+    leg: bool = False
+    """Whether it stands in the block of a `fork`."""
     body: int = -1
     """The segment of its body."""
 
@@ -101,10 +103,11 @@ class Return:
 
 @dataclass
 class Job:
-    """Run work on a stage, or on several at once; resume at `segment`."""
+    """Run work on a stage, or on several at once; resume at `segment`. `sites`: the holds that can grow with it."""
 
     run: ir.Run | ir.Flow
     segment: int
+    sites: tuple[Site, ...] = ()
 
 
 @dataclass
@@ -215,6 +218,7 @@ class _Planner:
         self.plan.loops = any(isinstance(n, ir.Loop | ir.While) for n in nodes)
         self.plan.forks = any(isinstance(n, ir.Fork) for n in nodes)
         self._server: dict[tuple[int, ...], int] = {}
+        self._in_leg = False
         code = self._sequence(program.session, (), lambda: Code([], Finish(())))
         self.plan.start = self._segment(code, AFTER_EVENT)
 
@@ -263,7 +267,9 @@ class _Planner:
             case ir.Load(pool):
                 return Advance(stmt, _around(pool, held))
             case ir.Fork(body):
+                outer, self._in_leg = self._in_leg, True
                 code = self._sequence(body, (), lambda: Code([], EndLeg()))
+                self._in_leg = outer
                 return StartLeg(stmt, self._segment(code, AFTER_EVENT))
         assert isinstance(stmt, ir.Set | ir.Observe | ir.Drop | ir.Choose)
         return stmt
@@ -272,6 +278,8 @@ class _Planner:
         match stmt:
             case ir.End():
                 return Code([], Finish(held))
+            case ir.Run(growing=ir.Ref() as pool):
+                return Code([], Job(stmt, self._segment(k(), AFTER_EVENT), _around(pool, held)))
             case ir.Run() | ir.Flow():
                 return Code([], Job(stmt, self._segment(k(), AFTER_EVENT)))
             case ir.Release(pool):
@@ -281,7 +289,7 @@ class _Planner:
             case ir.Join():
                 return Code([], Gather(self._segment(k(), AFTER_EVENT)))
             case ir.Hold():
-                site = Site(len(self.plan.sites), stmt, held)
+                site = Site(len(self.plan.sites), stmt, held, self._in_leg)
                 self.plan.sites.append(site)
 
                 def leave() -> Code:
@@ -322,6 +330,15 @@ class _Planner:
     def _after_turn(self, k: Continuation) -> Code:
         code = k()
         return Code([EndTurn(), *code.ops], code.last)
+
+
+def jobs(code: Code) -> Iterator[Job]:
+    """The jobs that a segment can end with."""
+    if isinstance(code.last, Split):
+        yield from jobs(code.last.then)
+        yield from jobs(code.last.other)
+    elif isinstance(code.last, Job):
+        yield code.last
 
 
 def _around(pool: ir.Ref, held: tuple[Site, ...]) -> tuple[Site, ...]:

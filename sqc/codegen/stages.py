@@ -7,6 +7,7 @@ from typing import Any
 
 from sqc_runtime.core import INF, Core
 from sqc_runtime.delay import DelayStage
+from sqc_runtime.engine import Engine, Planning
 from sqc_runtime.fifo import FifoStage, SingleFifo
 from sqc_runtime.flows import Flows, SharedStage
 from sqc_runtime.memory import Memory
@@ -26,6 +27,8 @@ def make_stages(program: ir.Program, core: Core, stale: int, outside: Outside) -
     """Every stage, in order of declaration. `stale`: events that a stage may keep pending in vain."""
     shared = shared_stages(program)
     flows = Flows(core, program.share == "maxmin", stale) if shared else None
+    steps = any(isinstance(decl.kind, ir.Step) for decl in program.stages)
+    planning = Planning(core) if steps else None
     stages: dict[str, Stage] = {}
     for number_, decl in enumerate(program.stages, 1):
         uses, name = _uses(program, decl, number_), f"stage.{decl.name}"
@@ -35,6 +38,9 @@ def make_stages(program: ir.Program, core: Core, stale: int, outside: Outside) -
             stage = SharedStage(core, name, uses, _shared_capacity(decl, decl.kind, outside), flows)
             flows.stages.append(stage)
             stages[decl.name] = stage
+        elif isinstance(decl.kind, ir.Step):
+            assert planning is not None
+            stages[decl.name] = Engine(core, name, uses, planning)
         else:
             stages[decl.name] = _own_stage(core, name, uses, stale, decl, outside)
     return stages
@@ -62,7 +68,12 @@ def signals(program: ir.Program) -> tuple[dict[str, int], dict[str, int]]:
     """The signals of the stages, with their numbers of members: the jobs present, and others."""
     sizes = {f"stage.{decl.name}": decl.size or 1 for decl in program.stages}
     shared = [f"stage.{name}" for name in shared_stages(program)]
-    return sizes, {SharedStage.signal_name(name): sizes[name] for name in sorted(shared)}
+    carried = {SharedStage.signal_name(name): sizes[name] for name in sorted(shared)}
+    for decl in program.stages:
+        if isinstance(decl.kind, ir.Step):
+            name = f"stage.{decl.name}"
+            carried |= dict.fromkeys(Engine.signal_names(name), sizes[name])
+    return sizes, carried
 
 
 def sources(stages: Mapping[str, Stage]) -> Sequence[Stage | Flows]:

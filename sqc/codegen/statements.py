@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sqc_runtime.cache import precedes
+from sqc_runtime.engine import DECODE, PREFILL, Engine, TokenTimes
 from sqc_runtime.flows import SharedStage
 from sqc_runtime.memory import Memory
 from sqc_runtime.ops import floor, where
@@ -48,6 +49,7 @@ from .policies import Policies
 
 U32 = np.uint32
 JUMP_LIMIT = 1_000_000
+TOKEN_ROWS = ("ttft", "tpot")
 
 
 class Statements:
@@ -64,6 +66,13 @@ class Statements:
         self.legs = Legs(context)
         layout = self.core.layout
         self.jumps = layout.u("jumps")
+        self.times: TokenTimes | None = None
+        if context.engines:
+            self.times = TokenTimes(
+                context.core, context.rows["client.ttft"], context.rows["client.tpot"], context.owner
+            )
+            for engine in context.engines.values():
+                engine.times = self.times
         self._return = layout.field("u", "return") if self.plan.turns > 1 else None
         self.spills = any(pool.spill for pool in context.program.pools)
         self.always_serves = _reads_live_state(context.program)
@@ -107,6 +116,8 @@ class Statements:
             case EndTurn():
                 response = m.f(core.now) - m.f(core.sf(slot, core.turn_start))
                 context.rows["client.response"].record(m, response, slot)
+                if self.times is not None:
+                    self.times.turn_ends(m, slot, response)
             case SetReturn(segment):
                 assert self._return is not None
                 m.setu(core.su(slot, self._return), U32(segment))
@@ -176,6 +187,8 @@ class Statements:
         m.addf(core.turns, m.f(core.warm))
         m.setf(core.sf(slot, core.turn_start), m.f(core.now))
         m.addf(core.sf(slot, core.turn_no), 1.0)
+        if self.times is not None:
+            self.times.turn_starts(m, slot)
         context.prefetch.turn_started(m, slot, turn)
         if context.traces is not None:
             context.traces.next_row(m, slot, lambda name, value: context.set(m, slot, name, value))
@@ -192,6 +205,7 @@ class Statements:
     def born(self, m: Memory, slot: Any) -> None:
         """Set what a new session's slot must say."""
         m.setu(self.core.su(slot, self.context.waits_at), U32(0))
+        self.context.never_admitted(m, slot)
         self.legs.born(m, slot)
         self.growing.born(m, slot)
         self.leases.born(m, slot)
@@ -226,10 +240,10 @@ class Statements:
             case Return():
                 assert self._return is not None
                 self._continue(m, slot, m.u(core.su(slot, self._return)))
-            case Job(run, segment):
-                self._job(run, segment, s, slot)
+            case Job():
+                self._job(last, s, slot)
             case Join(site, segment):
-                self.holds.reach(site, segment, s, slot, lambda: self._finish(site.outer, s, slot))
+                self.holds.reach(site, segment, s, slot, lambda: self._refuse(site, s, slot))
             case Leave(site, segment):
                 self.holds.leave(site, s, slot, lease=True)
                 self._serve_first(m, slot, segment)
@@ -260,8 +274,9 @@ class Statements:
         m.setu(self.core.su(slot, self.core.pc), U32(segment))
         m.setu(self.core.serve_now, U32(1))
 
-    def _job(self, run: ir.Run | ir.Flow, segment: int, s: Scope, slot: Any) -> None:
+    def _job(self, job: Job, s: Scope, slot: Any) -> None:
         m, core, context = s.m, self.core, self.context
+        run, segment = job.run, job.segment
         work = number(evaluate(run.work, s))
         m.setu(core.su(slot, core.pc), U32(segment))
         m.setu(core.current, U32(0))
@@ -271,13 +286,26 @@ class Statements:
                 self._flow(run, s, slot, work)
                 return
             stage = context.stages[run.stage.name]
-            stage.begin(m, slot, work, context.index(run.stage, stage.members, s, run))
+            i = context.index(run.stage, stage.members, s, run)
+            if isinstance(stage, Engine):
+                self._join_engine(stage, job, run, m, slot, work, i)
+            else:
+                stage.begin(m, slot, work, i)
 
         def no_job() -> None:
             context.fail(m, ~(work == 0), errors.WORK, run)
             core.push_ready(m, slot)
 
         m.either(work > 0, begin, no_job)
+
+    def _join_engine(self, engine: Engine, job: Job, run: ir.Run, m: Memory, slot: Any, work: Any, i: Any) -> None:
+        """The session becomes a resident of a step stage."""
+        assert self.times is not None
+        if run.mode == "decode":
+            self.times.decode_starts(m, slot)
+        self.growing.run_begins(job, m, slot)
+        mode, growth = DECODE if run.mode == "decode" else PREFILL, U32(self.growing.number_of(job))
+        engine.join(m, slot, work, i, mode, growth, self.context.latest_admission(m, slot))
 
     def _flow(self, run: ir.Flow, s: Scope, slot: Any, work: Any) -> None:
         """A job on several stages at once."""
@@ -302,6 +330,13 @@ class Statements:
 
             lasts = innermost
         lasts()
+
+    def _refuse(self, site: Site, s: Scope, slot: Any) -> None:
+        """The hold asks for more than a pool has: the session ends."""
+        if site.leg:
+            self.context.fail(s.m, s.m.full(True, np.bool_), errors.LEG_REFUSED, site.hold)
+        else:
+            self._finish(site.outer, s, slot)
 
     def _finish(self, held: tuple[Site, ...], s: Scope, slot: Any) -> None:
         """The session ends: its holds end innermost first, its prefixes stay, its slot is free."""
@@ -332,9 +367,10 @@ class Statements:
     # -- admission
     def serve(self, m: Memory) -> None:
         """Every pool in declaration order: growers, then whoever fits."""
-        grown = {pool.name for pool in self.growing.pools}
+        grown = {pool.name for pool in self.growing.waits}
+        by_engines = {pool.name for pool in self.context.program.pools if pool.admit_via is not None}
         for name, pool in self.context.pools.items():
-            waits = bool(self.holds.sites_of(name))
+            waits = bool(self.holds.sites_of(name)) and name not in by_engines
 
             def member(i: Any, name: str = name, waits: bool = waits) -> None:
                 if name in grown:

@@ -8,11 +8,11 @@ from sqc import ir
 from sqc.check.language import BUILT_IN, TRACED
 from sqc.check.scope import Resource
 from sqc.lowering.expressions import is_test
-from sqc.lowering.statements import Statements
+from sqc.lowering.steps import Steps
 from sqc.syntax import tree
 
 
-class Declarations(Statements):
+class Declarations(Steps):
     """The program that a checked scope is."""
 
     def program(self) -> ir.Program:
@@ -73,6 +73,7 @@ class Declarations(Statements):
             reserve_held="reserve held" in found,
             spill=self.spill(found.get("spill")),
             span=self.span(pool.item.place),
+            admit_via=self.ref(found["admit via"].values[0]) if "admit via" in found else None,  # type: ignore[arg-type]
         )
 
     def keys(self, option: tree.Option | None) -> tuple[ir.Expr, ...]:
@@ -88,13 +89,15 @@ class Declarations(Statements):
 
     def stage(self, stage: Resource) -> ir.Stage:
         assert isinstance(stage.item, tree.Stage)
-        kind: ir.Fifo | ir.Ps | ir.Delay = ir.Delay()
+        kind: ir.Fifo | ir.Ps | ir.Delay | ir.Step = ir.Delay()
         written = stage.item.kind
         if written.word == "fifo":
             kind = ir.Fifo() if written.value is None else ir.Fifo(self.expr(written.value))
         elif written.word == "ps":
             assert written.value is not None
             kind = ir.Ps(self.expr(written.value))
+        elif stage.is_step:
+            kind = self.step(written)
         return ir.Stage(stage.item.name.id, kind, stage.size, self.span(stage.item.place))
 
     def needs_tool(self) -> bool:
@@ -128,4 +131,7 @@ class Declarations(Statements):
         )
 
     def claim(self, claim: tree.Claim) -> ir.Claim:
-        return ir.Claim(claim.name.id, self.expr(claim.value), self.maybe(claim.given), self.span(claim.place))
+        kind = "at_end" if claim.stage is None else f"{claim.word}_iteration"
+        stage = None if claim.stage is None else self.ref(claim.stage)
+        value, given = self.expr(claim.value), self.maybe(claim.given)
+        return ir.Claim(claim.name.id, value, given, self.span(claim.place), kind, stage)

@@ -7,9 +7,8 @@ from contextlib import contextmanager
 
 from sqc import ir
 from sqc.check.arithmetic import arithmetic
-from sqc.check.costs import family
-from sqc.check.language import CONTEXT, TOTALS
-from sqc.check.scope import Scope
+from sqc.check.language import CONTEXT, ENGINE_NAMES, TOTALS
+from sqc.check.scope import Scope, family
 from sqc.passes.fold import fold
 from sqc.syntax import tree
 
@@ -49,8 +48,8 @@ class Expressions:
             return self.bound[name]
         if name == "now":
             return ir.Now()
-        if name in CONTEXT:
-            return ir.Context(name)
+        if name in CONTEXT or name in self.scope.registers or name in self.scope.lets:
+            return ir.Context(ENGINE_NAMES.get(name, name))
         if name in self.scope.constants:
             value = self.scope.constants[name].value
             assert value is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqc import ir
 from sqc.check.language import LINKS
 from sqc.check.reads import reads
-from sqc.check.scope import Scope
+from sqc.check.scope import Scope, family
 from sqc.diagnostics import Place, Source
 from sqc.lowering.expressions import Expressions, is_live
 from sqc.passes.fold import fold
@@ -64,10 +64,13 @@ class Statements(Expressions):
     def action(self, node: tree.Stmt, span: ir.Span | None) -> tuple[ir.Stmt, ...]:
         """Statements that name a pool or stages."""
         match node:
-            case tree.Run(stages=stages, work=work):
-                return (self.run(tuple(map(self.ref, stages)), work, span),)
-            case tree.Serve(word=word, index=index, on=on, work=work):
-                return (self.run((self.named(word, index) if on is None else self.ref(on),), work, span),)
+            case tree.Run(stages=stages, work=work, mode=mode, growing=growing):
+                return (self.run(tuple(map(self.ref, stages)), work, span, mode, growing),)
+            case tree.Serve(word=word, work=work, growing=growing):
+                stage = self.scope.played(node)
+                declared = self.scope.stages.get(family(stage))
+                mode = word if declared is not None and declared.is_step else None
+                return (self.run((self.ref(stage),), work, span, mode, growing),)
             case tree.Transfer(source=source, target=target, units=units):
                 return (
                     self.run(self.links(node), node.work, span),
@@ -84,9 +87,18 @@ class Statements(Expressions):
                 return (ir.Drop(self.ref(pool), span),)
         raise AssertionError(f"no lowering for {type(node).__name__}")
 
-    def run(self, stages: tuple[ir.Ref, ...], work: tree.Expr, span: ir.Span | None) -> ir.Run | ir.Flow:
+    def run(
+        self,
+        stages: tuple[ir.Ref, ...],
+        work: tree.Expr,
+        span: ir.Span | None,
+        mode: str | None = None,
+        growing: tree.Ref | None = None,
+    ) -> ir.Run | ir.Flow:
         amount = self.expr(work)
-        return ir.Run(stages[0], amount, span) if len(stages) == 1 else ir.Flow(stages, amount, span)
+        if len(stages) > 1:
+            return ir.Flow(stages, amount, span)
+        return ir.Run(stages[0], amount, span, mode or "", None if growing is None else self.ref(growing))
 
     def named(self, stage: str, index: tree.Expr | None) -> ir.Ref:
         """The stage, or the member of the array, that a service statement means by its own name."""

@@ -48,6 +48,10 @@ class Outcome(Protocol):
 
 _STAGE_FLOATS = ("mean_number", "utilization", "throughput", "mean_wait", "mean_service")
 _STAGE_COUNTS = ("completed", "iterations")
+_STEP_FLOATS = (
+    *("prefill_only", "decode_only", "mixed", "mean_decodes", "mean_decode_batch", "mean_decode_step"),
+    *("mean_itl", "itl_p50", "itl_p99"),
+)
 _POOL_FLOATS = ("mean_used", "mean_cached", "mean_queue", "mean_holders", "mean_wait", "evicted_units")
 _POOL_COUNTS = (
     *("admissions", "evicted_entries", "preemptions", "spills", "rejected", "stuck"),
@@ -71,10 +75,14 @@ def gauge_row(run: Outcome, name: str, start: float, end: float) -> GaugeRow:
     return GaugeRow.of(name, changes, mean=mean, least=least, most=most, start=start, end=end)
 
 
-def claim_row(metrics: Mapping[str, float], name: str, end: float) -> ClaimRow:
-    """The row of a claim at the end."""
+def claim_row(metrics: Mapping[str, float], declared: ir.Claim, end: float) -> ClaimRow:
+    """The row of a claim."""
+    name = declared.name
     value, outside = (metrics[f"claim.{name}.{part}"] for part in ("value", "out_of_scope"))
-    return ClaimRow.at_end(name, value, bool(outside), end)
+    if declared.stage is None:
+        return ClaimRow.at_end(name, value, bool(outside), end)
+    checked, failures, first = (metrics[f"claim.{name}.{part}"] for part in ("checked", "failures", "first"))
+    return ClaimRow.of_iterations(name, declared.kind, bool(outside), int(checked), int(failures), first)
 
 
 def stage_rows(metrics: Mapping[str, float], stages: Sequence[ir.Stage]) -> tuple[StageRow, ...]:
@@ -82,6 +90,10 @@ def stage_rows(metrics: Mapping[str, float], stages: Sequence[ir.Stage]) -> tupl
     rows = []
     for name, index in _members(stages):
         values = _values(metrics, f"stage.{label(name, index)}", _STAGE_FLOATS, _STAGE_COUNTS)
+        prefix = f"stage.{label(name, index)}"
+        if f"{prefix}.idle_with_work" in metrics:  # a step stage
+            values |= _values(metrics, prefix, _STEP_FLOATS, ("idle_with_work",))
+            values["idle_with_work"] = bool(values["idle_with_work"])
         rows.append(StageRow(name, index, **values))
     return tuple(rows)
 

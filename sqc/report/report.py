@@ -78,7 +78,7 @@ class Report:
             observes=tuple(measured.sample_row(run, "observe", declared.name) for declared in program.observes),
             clients=tuple(measured.sample_row(run, "client", name) for name in CLIENT_ROWS),
             gauges=tuple(measured.gauge_row(run, declared.name, warmup, end) for declared in program.gauges),
-            claims=tuple(measured.claim_row(metrics, declared.name, end) for declared in program.claims),
+            claims=tuple(measured.claim_row(metrics, declared, end) for declared in program.claims),
             stages=measured.stage_rows(metrics, program.stages),
             pools=measured.pool_rows(metrics, program.pools),
             mode=run.mode,

@@ -122,8 +122,9 @@ class GaugeRow:
 class ClaimRow:
     """How one claim came out; the names are those of the JSON.
 
-    `result` is `holds`, `fails`, `not_evaluated` or `out_of_scope`; `checked` how often it was read,
-    `failures` how often it read 0, `first` the time of the first failure, `note` why it was not read.
+    `result` is `holds`, `fails`, `witnessed`, `not_witnessed`, `not_evaluated` or `out_of_scope`; `checked` how
+    often it was read, `failures` how often it read 0, `first` the time of the first failure (of a claim about
+    some iteration: of the first witness), `note` why it was not read.
     """
 
     name: str
@@ -144,6 +145,21 @@ class ClaimRow:
         if value:
             return cls(name, "at_end", "holds", 1, 0, math.nan)
         return cls(name, "at_end", "fails", 1, 1, end)
+
+    @classmethod
+    def of_iterations(
+        cls, name: str, kind: str, out_of_scope: bool, checked: int, failures: int, first: float
+    ) -> ClaimRow:
+        """A claim about the iterations of a step stage: `checked` of them, of which `failures` read 0."""
+        if out_of_scope:
+            return cls(name, kind, "out_of_scope", 0, 0, math.nan, "a session fails `given`")
+        if not checked:
+            return cls(name, kind, "not_evaluated", 0, 0, math.nan, "there were no iterations")
+        if kind == "every_iteration":
+            result = "fails" if failures else "holds"
+        else:
+            result = "witnessed" if failures < checked else "not_witnessed"
+        return cls(name, kind, result, checked, failures, first)
 
 
 # --------------------------------------------------------------------------- stages and pools

@@ -19,6 +19,10 @@ Cells: TypeAlias = tuple[str, ...]
 GAUGE_HEADER = ("gauge", "mean", "95% CI", "min", "max")
 CLAIM_HEADER = ("claim", "kind", "result", "checked", "failures", "first")
 STAGE_HEADER = ("stage", "number", "util", "done", "thru", "wait", "service", "iters")
+STEP_HEADER = (
+    *("stage", "prefill only", "decode only", "mixed", "idle", "decodes"),
+    *("decode batch", "decode step", "itl p50", "itl p99"),
+)
 POOL_HEADER = (
     *("pool", "used", "cached", "queue", "holders", "wait", "admits"),
     *("evict(n)", "evict(u)", "preempt", "spill", "rej", "stuck"),
@@ -34,6 +38,7 @@ def text(report: Report) -> str:
         _table(CLAIM_HEADER, map(_claim_cells, report.claims)) + _claim_notes(report.claims),
         _sample_table("client", [row for row in report.clients if row.count], 5),
         _table(STAGE_HEADER, map(_stage_cells, report.stages)),
+        _table(STEP_HEADER, (_step_cells(row) for row in report.stages if row.iterations)) + _step_notes(report.stages),
         _table(POOL_HEADER, map(_pool_cells, report.pools)) + _pool_notes(report.pools),
     ]
     return "\n\n".join("\n".join(lines) for lines in sections if lines)
@@ -105,6 +110,27 @@ def _stage_cells(row: StageRow) -> Cells:
         fixed(row.mean_service, 4),
         str(row.iterations),
     )
+
+
+def _step_cells(row: StageRow) -> Cells:
+    idle = 1.0 - row.prefill_only - row.decode_only - row.mixed
+    return (
+        row.label,
+        *(fixed(share, 3) for share in (row.prefill_only, row.decode_only, row.mixed, idle)),
+        fixed(row.mean_decodes, 3),
+        fixed(row.mean_decode_batch, 3),
+        fixed(row.mean_decode_step, 6),
+        fixed(row.itl_p50, 6),
+        fixed(row.itl_p99, 6),
+    )
+
+
+def _step_notes(rows: Sequence[StageRow]) -> list[str]:
+    return [
+        f"note: at the end {row.label} is idle with work: its last attempt to start an iteration scheduled nothing"
+        for row in rows
+        if row.idle_with_work
+    ]
 
 
 def _pool_cells(row: PoolRow) -> Cells:

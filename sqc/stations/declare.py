@@ -48,6 +48,10 @@ class _Declaration:
                 self.pool(part)
             case tree.StationStage():
                 self.stage(part)
+            case tree.Device():
+                self.device(part)
+            case tree.Engine():
+                self.engine(part)
             case tree.Nic():
                 self.once(self.station.nic, "`nic`", part)
                 self.station.nic = self.station.nic or part
@@ -63,7 +67,9 @@ class _Declaration:
 
     def pool(self, pool: tree.Pool) -> None:
         name = pool.name
-        if self.above is not None:
+        if pool.on is not None:
+            self.on(pool.on)
+        elif self.above is not None:
             message = f"the pool `{name.id}` stands below the stage or an entry of `{self.station.name}`"
             self.error(message, name.place, "pools first, then the stage, then the entries")
         if pool.size is not None:
@@ -80,9 +86,52 @@ class _Declaration:
             self.error(message, place, "pools first, then the stage, then the entries")
         if stage.latency is not None and "link" not in station.roles:
             self.error("`latency` is the fixed wait of a link", stage.latency.place)
-        self.once(station.stage, "`serve`", stage)
+        self.once(station.served, "the stage", stage)
         station.stage = station.stage or stage
         self.above = stage
+
+    def device(self, device: tree.Device) -> None:
+        station, name = self.station, device.name
+        if self.above is not None:
+            message = f"the device `{name.id}` stands below the stage or an entry of `{station.name}`"
+            self.error(message, name.place, "devices and pools first, then the engine, then the entries")
+        if device.size is not None:
+            message = f"each member of `{station.name}` has a `{name.id}` of its own"
+            self.error(message, device.size.place, f"write device {name.id}")
+        self.once(station.devices.get(name.id) or station.pools.get(name.id), f"`{name.id}`", device)
+        station.devices.setdefault(name.id, device)
+
+    def engine(self, engine: tree.Engine) -> None:
+        station, device = self.station, engine.device
+        if isinstance(self.above, tree.Entry):
+            message = f"the engine stands below an entry of `{station.name}`"
+            place = engine.place._replace(end=engine.place.start + len("engine"))
+            self.error(message, place, "devices and pools first, then the engine, then the entries")
+        if engine.name is not None:
+            message = f"the engine of a station is its stage, and is called `{station.name}`"
+            self.error(message, engine.name.place, f"write engine on {device.id}")
+        if device.id not in station.devices:
+            message = f"`{station.name}` has no device `{device.id}` above its engine"
+            self.error(message, device.place, nearest(device.id, station.devices))
+        for part in engine.parts:
+            if isinstance(part, tree.Capacity) and part.size is not None:
+                message = f"an entry names its own `{part.name.id}` without an index: there is one"
+                self.error(message, part.size.place, f"write {part.name.id} cap ...;")
+        self.once(station.served, "the stage", engine)
+        station.engine = station.engine or engine
+        self.above = engine
+
+    def on(self, on: tree.On) -> None:
+        """The pool of a device or the engine, which may stand below the engine."""
+        station, owner = self.station, on.owner
+        own = on.engine is None or (on.engine.id == station.name and station.engine is not None)
+        engine = on.engine is None and owner.id == station.name and station.engine is not None
+        if not engine and not (own and owner.id in station.devices):
+            message = f"`{on.place.text.partition(' ')[2].strip()}` is no device or engine of `{station.name}` above"
+            self.error(message, on.place, f"write on DEVICE, on {station.name}.DEVICE or on {station.name}")
+        elif isinstance(self.above, tree.Entry):
+            message = f"this pool stands below an entry of `{station.name}`"
+            self.error(message, on.place, "devices and pools first, then the engine, then the entries")
 
     def entry(self, entry: tree.Entry) -> None:
         station, verb = self.station, entry.verb
@@ -124,8 +173,6 @@ class _Declaration:
 
     def missing(self) -> None:
         station = self.station
-        if any(isinstance(part, tree.Foreign) for part in station.item.items):
-            return  # an engine is its stage
         for role in station.item.roles:
             if role.id not in ROLES:
                 continue
@@ -138,7 +185,7 @@ class _Declaration:
 
     def link(self, called: bool) -> None:
         station = self.station
-        if station.stage is None and not called:
+        if station.served is None and not called:
             message = f"the link `{station.name}` has neither a stage nor an entry `transfer`"
             self.error(message, station.place, "say what a transfer over it costs: serve ps (...);")
         if called and station.latency is not None:

@@ -177,7 +177,7 @@ class Inside:
         return None
 
     def own(self, part: str, place: Place) -> tree.Ref:
-        if part == "" and self.station.stage is None:
+        if part == "" and self.station.served is None:
             message = f"the station `{self.station.name}` has no stage: it has no `serve`"
             self.reporter.error("E603", message, place, notes=[Note("declared here", self.station.place)])
         index = tree.Name(place, SELF) if self.station.is_family else None

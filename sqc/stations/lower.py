@@ -99,9 +99,18 @@ class _Lowering:
 
         for part in station.item.items:
             match part:
-                case tree.Pool(name=name, options=options):
+                case tree.Pool(name=name, options=options, on=on):
                     policies = tuple(self.policy(option, station, seen) for option in options)
-                    yield tree.Pool(part.place, named(name.id, name.place), size, policies)
+                    owner = None if on is None else self.on(on, station)
+                    mine = size if on is None else part.size  # on a device or engine it is an array as that one
+                    yield tree.Pool(part.place, named(name.id, name.place), mine, owner, policies)
+                case tree.Device(name=name):
+                    caps = tuple(self.capacity(p, station) for p in part.parts)
+                    yield tree.Device(part.place, tree.Name(name.place, station.long(name.id)), size, caps)
+                case tree.Engine(device=device):
+                    parts = (self.policy(self.capacity(p, station), station, seen) for p in part.parts)
+                    where = tree.Name(device.place, station.long(device.id))
+                    yield tree.Engine(part.place, named("", station.place), size, where, tuple(parts))
                 case tree.Nic(kind=kind):
                     yield tree.Stage(part.place, named("nic", head(part.place, "nic")), size, kind)
                 case tree.StationStage(kind=kind, latency=latency):
@@ -110,8 +119,29 @@ class _Lowering:
                     if latency is not None:
                         delay = tree.Kind(latency.place, "delay", None, ())
                         yield tree.Stage(part.place, named("latency", latency.place), size, delay)
-        if station.stage is None:
+        if station.served is None:
             yield tree.Queue(station.item.place, station.item.name, None, (), ())
+
+    @staticmethod
+    def on(on: tree.On, station: Station) -> tree.On:
+        """The device under its long name; the engine has the station's."""
+        owner = on.owner if on.owner.id == station.name else tree.Name(on.owner.place, station.long(on.owner.id))
+        return tree.On(on.place, on.engine, owner)
+
+    @staticmethod
+    def capacity(part: Any, station: Station) -> Any:
+        """A capacity is called like its pool, a register like an attribute of the station."""
+        registers = station.registers
+
+        def change(node: Any, _: str = "") -> Any:
+            if isinstance(node, tree.Name) and node.id in registers:
+                return tree.Name(node.place, station.long(node.id))
+            return tree.rebuild(node, change)
+
+        if isinstance(part, tree.Capacity) and part.name.id != "tokens":
+            name = tree.Name(part.name.place, station.long(part.name.id))
+            return tree.Capacity(part.place, name, part.size, part.value)
+        return change(part)
 
     def policy(self, node: Any, station: Station, above: set[str]) -> Any:
         """An option of a pool or the kind of the stage, which may read the station's pools above it."""
@@ -141,7 +171,7 @@ class _Lowering:
         resources: set[str] = set()
         for item in self.written:
             match item:
-                case tree.Pool(name=name) | tree.Stage(name=name):
+                case tree.Pool(name=name) | tree.Stage(name=name) | tree.Engine(name=tree.Name() as name):
                     resources.add(name.id)
                 case tree.Workload(items=parts):
                     hidden.update(name.id for part in parts if isinstance(part, tree.Hidden) for name in part.names)

@@ -50,6 +50,8 @@ class Station:
 
     item: tree.Queue
     pools: dict[str, tree.Pool] = field(default_factory=dict)
+    devices: dict[str, tree.Device] = field(default_factory=dict)
+    engine: tree.Engine | None = None
     nic: tree.Nic | None = None
     stage: tree.StationStage | None = None
     entries: dict[tuple[str, bool], tree.Entry] = field(default_factory=dict)
@@ -76,9 +78,21 @@ class Station:
         """The fixed wait of a link."""
         return self.stage.latency if self.stage is not None else None
 
+    @property
+    def served(self) -> tree.StationStage | tree.Engine | None:
+        """What makes the station's own stage."""
+        return self.engine if self.stage is None else self.stage
+
+    @property
+    def registers(self) -> frozenset[str]:
+        """The registers of its engine."""
+        states = (p for p in (self.engine.parts if self.engine else ()) if isinstance(p, tree.Option))
+        names = (option.values[0] for option in states if option.word == "state")
+        return frozenset(name.id for name in names if isinstance(name, tree.Name))
+
     def has(self, part: str) -> bool:
         """Is there a pool or a stage `NAME.part`? The station's own stage is the empty part."""
-        present = {"": self.stage, "nic": self.nic, "latency": self.latency}
+        present = {"": self.served, "nic": self.nic, "latency": self.latency}
         return part in self.pools or present.get(part) is not None
 
     def long(self, part: str) -> str:

@@ -38,6 +38,8 @@ class Names:
             if field in TAKEN and part in station.pools:
                 self.taken(station, node)
             return station.ref(part, node.place, None if index is None else change(index))
+        if part in station.registers and index is None:
+            return tree.Name(node.place, station.long(part))
         if part not in self.attributes[station.name]:
             known = [*station.pools, *self.attributes[station.name]]
             message = f"the station `{station.name}` has no pool `{part}`, and no entry of it marks or sets `{part}`"

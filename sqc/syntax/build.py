@@ -39,10 +39,6 @@ def _list(*rules: str) -> None:
         BUILD[rule] = lambda place, *parts: tuple(p for p in parts if p is not None)
 
 
-def _foreign(rule: str, construct: str) -> None:
-    BUILD[rule] = lambda place, *parts: tree.Foreign(place, construct)
-
-
 def _word(*rules: str) -> None:
     for rule in rules:
         BUILD[rule] = lambda place, word: word.text
@@ -52,7 +48,7 @@ def _same(_: Place, inner: Any) -> Any:
     return inner
 
 
-_list("params", "keys", "args", "iters", "parts", "bindings", "places", "roles", "relargs")
+_list("params", "keys", "args", "parts", "bindings", "places", "roles", "relargs", "iters", "scheds")
 _word("quantifier", "sharing", "mode", "service", "fold")
 
 # --------------------------------------------------------------------------- declarations
@@ -84,11 +80,9 @@ BUILD["arrive"] = lambda place, arrival: arrival
 BUILD["order_admission"] = lambda place: ()
 
 
-@_rule("pool")
-def _pool(place: Place, name: tree.Name, size: Any, on: Any, *options: tree.Option) -> tree.Node:
-    if on is not None:
-        return tree.Foreign(place, "a pool on a device or engine")
-    return tree.Pool(place, name, size, options)
+BUILD["pool"] = lambda place, name, size, on, *options: tree.Pool(place, name, size, on, options)
+BUILD["on_owner"] = lambda place, owner: tree.On(place, None, owner)
+BUILD["on_engine"] = lambda place, engine, device: tree.On(place, engine, device)
 
 
 @_rule("arrival")
@@ -121,10 +115,8 @@ for _rule_name, _text in {
     "opt_cap": "cap", "opt_block": "block", "opt_evict_lru": "evict lru", "opt_evict_by": "evict by",
     "opt_queue_fifo": "queue fifo", "opt_queue_by": "queue by", "opt_admit_via": "admit via",
     "opt_reserve_held": "reserve held", "opt_spill": "spill", "step_budget": "budget", "step_cost": "cost",
-    "step_chunk": "chunk", "step_memory": "memory", "step_serve": "serve", "step_serve_only": "serve only",
-    "step_exclusive": "serve exclusive", "step_granule": "granule", "step_state": "state",
-    "step_iteration": "iteration", "iter_serve": "serve", "iter_admit": "admit", "iter_branch": "branch",
-    "iter_set": "set", "order_decode_first": "decode first",
+    "step_chunk": "chunk", "step_memory": "memory", "step_serve": "serve", "step_granule": "granule",
+    "step_state": "state", "step_iteration": "iteration", "engine_schedule": "schedule", "engine_execute": "execute",
 }.items():  # fmt: skip
     _option(_rule_name, _text)
 
@@ -230,7 +222,24 @@ def _relation_pull(place: Place, reader: Any, source: Any, latency: Any, share: 
     return tree.Relation(place, tree.Name(place, "pull"), (source, reader), (option,), share)
 
 
-# --------------------------------------------------------------------------- devices, engines
+# --------------------------------------------------------------------------- step stages, devices, engines
 
-_foreign("device", "`device`")
-_foreign("engine", "`engine`")
+_node("sched_let", tree.StepLet)
+_node("sched_set", tree.StepSet)
+_node("sched_advance", tree.StepServe)
+_node("sched_admit", tree.StepAdmit)
+_node("sched_exclusive", tree.StepExclusive)
+_node("time_resource", tree.TimeResource)
+_node("capacity", tree.Capacity)
+BUILD["serving"] = lambda place, only, order: tree.StepServe(place, only, order, None)
+BUILD["step_exclusive"] = lambda place: tree.Option(place, "serve", (tree.StepExclusive(place, None),))
+BUILD["iter_admit"] = lambda place, only, test: tree.StepAdmit(place, only, test, None)
+BUILD["sched_branch"] = lambda place, guard, then, other: tree.StepBranch(place, guard, then, other or ())
+BUILD["device"] = lambda place, name, size, *parts: tree.Device(place, name, size, parts)
+BUILD["engine"] = lambda place, name, size, device, *parts: tree.Engine(place, name, size, device, parts)
+
+
+@_rule("order_decode_first")
+def _decode_first(place: Place) -> tuple[tree.Expr, ...]:
+    """`decode first` is `by (decoding ? 0 : 1)`."""
+    return (tree.Cond(place, tree.Name(place, "decoding"), tree.Num(place, 0.0), tree.Num(place, 1.0)),)

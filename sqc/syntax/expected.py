@@ -10,6 +10,8 @@ _GROUPS: tuple[tuple[frozenset[str], str], ...] = tuple(
         ("SET OBSERVE BRANCH LOOP WHILE HOLD RUN", "a statement"),
         ("POOL STAGE WORKLOAD SERVER GAUGE CLAIM", "a declaration"),
         ("CAP BLOCK EVICT PREEMPT", "a pool option (`cap`, `block`, `evict`, `preempt`, `queue`, ...)"),
+        ("ADVANCE EXCLUSIVE ADMIT", "a schedule's statement (`advance`, `admit`, `exclusive`, `branch`, `set`)"),
+        ("EXECUTE SCHEDULE", "a part of an engine (`NAME cap`, `tokens cap`, `schedule`, `execute`, ...)"),
         ("BUDGET COST CHUNK MEMORY", "a step option (`budget`, `cost`, `chunk`, `memory`, `serve`, ...)"),
         ("PLUS MINUS FACTOR", "an operator"),
         ("PLUS MINUS", "an operator"),
@@ -19,10 +21,21 @@ _GROUPS: tuple[tuple[frozenset[str], str], ...] = tuple(
 _ALSO = {
     "a statement": "TURN END IF SIZE COST _COST_WORD CHOOSE GROW LOAD DROP RELEASE PREFILL DECODE TOOL TRANSFER FORK"
     " JOIN MARK NAME",
+    "a schedule's statement (`advance`, `admit`, `exclusive`, `branch`, `set`)": "BRANCH IF SET LET",
+    "a part of an engine (`NAME cap`, `tokens cap`, `schedule`, `execute`, ...)": "NAME STATE GRANULE",
     "a declaration": "USE LET DEF SHARE DEVICE ENGINE QUEUE NAME",
     "an operator": "OR AND COMPARISON QMARK POWER",
 }
 _NAMES = {"NAME": "a name", "NUMBER": "a number", "STRING": 'a text "..."', "$END": "the end of the text"}
+
+
+# What the other spelling of a step stage calls the parts of an engine.
+_IN_ENGINES = {
+    "budget": "an engine writes tokens cap N;",
+    "cost": "an engine writes execute (T);",
+    "chunk": "an engine writes `each at most (c)` in its schedule",
+    "memory": "the memory of an engine is the pool on its device",
+}
 
 
 def phrase(expected: set[str], literals: dict[str, str]) -> str:
@@ -51,6 +64,10 @@ def phrase(expected: set[str], literals: dict[str, str]) -> str:
 
 def describe(found: str, expected: set[str], before: str) -> str | None:
     """Advice for the mistakes that people make."""
+    if "CAP" in expected and before in _IN_ENGINES:
+        return _IN_ENGINES[before]
+    if found == "serve" and "ADVANCE" in expected:
+        return "a schedule writes advance running"
     operator_expected = {"PLUS", "MINUS"} <= expected
     if found == "=" and operator_expected:
         return "compare with `==`"

@@ -24,7 +24,7 @@ MAX_STACK = 16 * MAX_DEPTH  # symbols that wait for their rule to end: no level 
 MAX_ERRORS = 20
 
 # What lists are made of: after an error, parsing goes on in the innermost list of these.
-_LISTS = ("statement", "poolopt", "stepopt", "iter", "witem", "_item", "_top", "_devopt", "_engopt", "_sched", "qitem")
+_LISTS = ("statement", "poolopt", "stepopt", "iter", "witem", "_item", "_top", "devopt", "engopt", "sched", "qitem")
 
 
 def parse(source: Source, reporter: Reporter) -> File:

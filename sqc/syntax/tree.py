@@ -282,15 +282,9 @@ class RunOwn(Node):
     work: Expr
 
 
-class Foreign(Node):
-    """A construct of devices or engines, kept only so that it can be refused by name."""
-
-    construct: str
-
-
 Stmt: TypeAlias = (
     Turn | End | Set | CostRecord | Observe | Branch | Loop | While | Choose | Hold | Grow | Load | Drop
-    | Release | Run | Serve | Transfer | Fork | Join | CallStmt | EntryCall | Mark | RunOwn | Foreign
+    | Release | Run | Serve | Transfer | Fork | Join | CallStmt | EntryCall | Mark | RunOwn
 )  # fmt: skip
 
 
@@ -315,20 +309,28 @@ class Def(Node):
 
 
 class Option(Node):
-    """One option of a pool or a step stage, by its words: "cap", "evict by", "serve only", ..."""
+    """One option of a pool, a step stage or an engine, by its words: "cap", "evict by", "iteration", ..."""
 
     word: str
     values: tuple[Node, ...]
 
 
+class On(Node):
+    """`on OWNER`, or `on ENGINE.DEVICE` with the engine that admits."""
+
+    engine: Name | None
+    owner: Name
+
+
 class Pool(Node):
     name: Name
     size: Expr | None
+    on: On | None
     options: tuple[Option, ...]
 
 
 class Kind(Node):
-    """`fifo`, `ps`, `delay` or `step`."""
+    """`fifo`, `ps`, `delay`, `step`, or `engine` for a step stage that was written as an engine."""
 
     word: str
     value: Expr | None
@@ -339,6 +341,82 @@ class Stage(Node):
     name: Name
     size: Expr | None
     kind: Kind
+
+
+class StepServe(Node):
+    """`serve ...` or `advance running ...`; `order` is None where none is written, () is of admission."""
+
+    only: Expr | None
+    order: tuple[Expr, ...] | None
+    each: Expr | None
+
+
+class StepAdmit(Node):
+    only: Expr | None
+    test: Expr | None
+    each: Expr | None
+
+
+class StepExclusive(Node):
+    """`serve exclusive prefill` or `exclusive prefill`."""
+
+    each: Expr | None
+
+
+class StepBranch(Node):
+    guard: Expr
+    then: tuple[StepStmt, ...]
+    other: tuple[StepStmt, ...]
+
+
+class StepLet(Node):
+    """A value read as the iteration starts."""
+
+    name: Name
+    value: Expr
+
+
+class StepSet(Node):
+    """An update of a register."""
+
+    name: Name
+    value: Expr
+
+
+StepStmt: TypeAlias = StepServe | StepAdmit | StepExclusive | StepBranch | StepLet | StepSet
+
+
+class TimeResource(Node):
+    """`compute (t) = e;` of a device."""
+
+    name: Name
+    params: tuple[Name, ...]
+    value: Expr
+
+
+class Capacity(Node):
+    """`kv cap e;` of a device or engine; `tokens cap e;` of an engine is its budget."""
+
+    name: Name
+    size: Expr | None
+    value: Expr
+
+
+class Device(Node):
+    """Lowering (sqc/engines) leaves it without parts, only to keep its name."""
+
+    name: Name
+    size: Expr | None
+    parts: tuple[TimeResource | Capacity, ...]
+
+
+class Engine(Node):
+    """Inside a station it has no name: it is the station's stage."""
+
+    name: Name | None
+    size: Expr | None
+    device: Name
+    parts: tuple[Capacity | Option, ...]
 
 
 class Arrive(Node):
@@ -421,7 +499,7 @@ class Queue(Node):
     name: Name
     size: Expr | None
     roles: tuple[Name, ...]
-    items: tuple[Pool | StationStage | Nic | Entry | Foreign, ...]
+    items: tuple[Pool | Device | Engine | StationStage | Nic | Entry, ...]
 
 
 class Relation(Node):
@@ -434,11 +512,12 @@ class Relation(Node):
 
 
 Item: TypeAlias = (
-    Use | Let | Def | Pool | Stage | Workload | Server | Gauge | Claim | Share | Queue | Relation | Foreign
+    Use | Let | Def | Pool | Stage | Workload | Server | Gauge | Claim | Share | Queue | Relation | Device | Engine
 )
 
 
 STATIONS = (Queue, Relation, Request, EntryCall, Mark, RunOwn)  # what only programs with stations have
+ENGINES = (Device, Engine, On)  # what only programs with engines have
 
 
 class Main(Node):

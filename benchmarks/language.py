@@ -46,7 +46,7 @@ def jobs(quick: bool) -> list[Job]:
         Job(name, CORPUS / f"{name}.sq", {}, scale * horizon, scale * horizon / 10, seeds, LEAST)
         for name, horizon in PROGRAMS.items()
     ]
-    routing = ROOT / "programs" / "05-routing.sq"
+    routing = ROOT / "programs" / "routing.sq"
     for number, policy in enumerate(POLICIES):
         sets = {"policy": float(number)}
         rows.append(Job(f"routing, {policy}", routing, sets, scale * 10_000, scale * 1_000, seeds, LEAST))

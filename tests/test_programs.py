@@ -23,7 +23,7 @@ def text(name: str) -> str:
 
 def test_every_program_is_covered() -> None:
     names = sorted(path.name for path in PROGRAMS.glob("*.sq"))
-    assert names == ["01-queue.sq", "02-memory.sq", "03-sessions.sq", "04-cache.sq", "05-routing.sq"]
+    assert names == ["01-queue.sq", "02-memory.sq", "03-sessions.sq", "04-cache.sq", "05-engine.sq", "routing.sq"]
 
 
 @pytest.mark.parametrize("path", sorted(PROGRAMS.glob("*.sq")), ids=lambda path: path.name)
@@ -127,11 +127,32 @@ def test_routing_policies() -> None:
     response = {}
     for policy in range(5):
         setting: dict[str, Any] = {"horizon": 2_000, "warmup": 200, "sets": {"policy": float(policy)}}
-        ours = run(text("05-routing.sq"), **setting)
+        ours = run(text("routing.sq"), **setting)
         response[policy] = ours.report["observes"]["response"]["mean"]
         hits = ours.report["observes"]["hit"]["mean"]
         assert (hits == 1.0) == (policy == 0)
         if reference.AVAILABLE:
-            assert not differences(reference.run(text("05-routing.sq"), **setting).report, ours.report)
+            assert not differences(reference.run(text("routing.sq"), **setting).report, ours.report)
     assert response[4] < response[3] * 1.1 < response[2] < response[1]
     assert response[3] < response[0]
+
+
+def test_engine() -> None:
+    """Chapter 5: 9.1 million iterations, as measured with the reference (`examples.md` of the specification)."""
+    report = run(text("05-engine.sq"), horizon=20_000, warmup=2_000).report
+    engine, kv = report["stages"][0], report["pools"][0]
+    counts = [report["events"], engine["iterations"], report["turns"], kv["evicted_entries"], kv["evicted_units"]]
+    assert counts == [9_160_272, 9_111_287, 43_948, 198, 1_640_352]
+    assert f"{report['observes']['hit']['mean']:.4f}" == "0.7932"
+    assert [f"{report['client'][name]['mean']:.4f}" for name in ("ttft", "response")] == ["0.0180", "0.0627"]
+    assert [f"{engine[name]:.3f}" for name in ("mean_number", "utilization")] == ["0.151", "0.136"]
+    assert [f"{kv[name]:.1f}" for name in ("mean_used", "mean_cached")] == ["723.3", "28911.2"]
+
+
+def test_the_cliff() -> None:
+    """Chapter 6: four times the load; requests preempt each other and start over."""
+    report = run(text("05-engine.sq"), horizon=20_000, warmup=2_000, sets={"rate": 2.0}).report
+    engine, kv = report["stages"][0], report["pools"][0]
+    assert [report["events"], kv["preemptions"], kv["stuck"]] == [5_114_796, 111_991, 1_770]
+    assert f"{report['observes']['hit']['mean']:.3f}" == "0.385"
+    assert f"{engine['utilization']:.3f}" == "0.975"

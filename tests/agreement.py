@@ -29,14 +29,21 @@ LIMIT = 10.0
 class Comparison:
     """All runs of a case: `lines` say what differs; `refused` runs ended in an error on both sides.
 
-    `unanswered` runs are those that the reference did not finish in time; ours is not run there.
+    `not_executed` runs ended with the error that says so: a refused leg, or its session. `unanswered` runs
+    are those that the reference did not finish in time; ours is not run there.
     """
 
     lines: list[str] = field(default_factory=list)
     kinds: set[str] = field(default_factory=set)
     runs: int = 0
     refused: int = 0
+    not_executed: int = 0
     unanswered: int = 0
+
+
+def not_executed(error: Exception) -> bool:
+    """Whether ours ended a run because a leg, or a session with live legs, asked for more than a pool has."""
+    return isinstance(error, sqc.RunError) and error.failure.code in ("R115", "R124")
 
 
 def compare(case: Case, limit: int = 40) -> Comparison:
@@ -75,6 +82,9 @@ def _one(case: Case, seed: int, sets: dict[str, float], result: Comparison) -> N
     try:
         actual = run(case.source, seed=seed, sets=sets, **times)
     except FAILURES as error:
+        if refusal is None and not_executed(error):
+            result.not_executed += 1
+            return
         if refusal is None:
             result.kinds.add(OURS_FAILS)
             result.lines.append(f"{where}{OURS_FAILS}: {error}")

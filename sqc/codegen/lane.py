@@ -40,7 +40,7 @@ from .expressions import Scope, evaluate, exponential, number
 from .gauges import Gauges
 from .invariants import Invariants
 from .needs import Bounds, need_of, starts_turn
-from .plan import AFTER_EVENT, AFTER_SERVE, Code, make_plan
+from .plan import AFTER_EVENT, AFTER_SERVE, Code, Plan, make_plan
 from .policies import eviction_attributes, reads_release
 from .stages import make_stages, signals, sources
 from .statements import TOKEN_ROWS, Statements
@@ -65,7 +65,7 @@ class LaneProgram:
         self.plan = make_plan(program)
         self.layout = layout = Layout("u" if mode == "native" else "h")
         slots = capacities["sessions"]
-        self.core = core = Core(layout, slots, guard_instants=self.plan.loops or isinstance(program.arrival, ir.Closed))
+        self.core = core = Core(layout, slots, guard_instants=_can_stand_still(program, self.plan))
         others = {name: p.size or 1 for p in program.pools for name in Pool.signal_names(f"pool.{p.name}")}
         jobs, carried = signals(program)
         core.signals = Signals(jobs, {"live": 1, **others, **carried}, layout)
@@ -363,7 +363,9 @@ class LaneProgram:
         if self.plan.sites:
             self._serve(m)
         if any(s.phase == AFTER_SERVE for s in self.plan.segments):
+            idle = m.u(core.current) == 0
             self._pop(m)
+            m.when(idle, lambda: core.guard(m))
             slot = m.u(core.current)
             lacking = self.prefetch.lacking(m, slot, self._starts_turn(m, slot, AFTER_SERVE))
             self._dispatch(m, AFTER_SERVE, ~lacking & (m.u(core.init_due) == 0) & (m.u(core.error) == 0))
@@ -484,3 +486,9 @@ class LaneProgram:
 def _labels(name: str, size: int | None) -> list[str]:
     """The names of a resource's members, as metrics have them."""
     return [name] if size is None else [f"{name}[{i}]" for i in range(size)]
+
+
+def _can_stand_still(program: ir.Program, plan: Plan) -> bool:
+    """Whether a session may become ready again and again without time passing."""
+    preempts = any(pool.preempt != "none" for pool in program.pools)
+    return plan.loops or preempts or isinstance(program.arrival, ir.Closed)

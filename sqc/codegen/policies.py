@@ -81,7 +81,19 @@ class Policies:
             last = m.f(cache.released + node)
             values |= {"last": last, "age": m.f(core.now) - last}
         declared = self._declared[name]
-        s = replace(context.constants(m, declared), attribute=attribute, context=values)
+        outside = context.constants(m, declared)
+
+        def read(kind: str, ref: ir.Ref) -> Any:
+            """Observables; `cachedin` is the owner's, 0 once it has ended."""
+            assert outside.read is not None
+            if kind != "cachedin":
+                return outside.read(kind, ref)
+            of_owner = context.scope(m, owner, declared).read
+            assert of_owner is not None
+            (value,) = m.when(owner != 0, lambda: (of_owner(kind, ref),), (m.full(0.0, np.float64),))
+            return value
+
+        s = replace(outside, attribute=attribute, read=read, context=values)
         s.draws = context.prefetch.eviction(m)
         return s
 

@@ -135,16 +135,6 @@ fn main() {
   server { run a, b (cost(a, b, 0.5)); }
 }
 """
-WAITING = """
-use "std/args";
-fn main() {
-  let x = args.number("x", 0);
-  pool mem { cap 2 - x; }
-  stage svc : delay;
-  workload { arrive batch(1); }
-  server { hold mem (cost(mem, 1)) { fork { hold mem (cost(mem, 1)) { run svc (cost(svc, 1)); } } join; } }
-}
-"""
 
 
 @dataclass(frozen=True)
@@ -191,7 +181,6 @@ BAD = {
     "a block of zero": Bad(BLOCK, 1, "R117", "block", "pool mem", 0.0),
     "half a server": Bad(SERVERS, 0.5, "R119", "servers", "stage svc", 0.0),
     "a shared stage without capacity": Bad(SHARED, 1, "R120", "capacity", None, 0.0),
-    "a session and its leg wait for each other": Bad(WAITING, 1, "R121", "wait for each other", None, 10.0),
 }
 
 

@@ -300,8 +300,6 @@ class LaneProgram:
         """The run is over: at the horizon, or when the last of a limited number has ended."""
         core = self.core
         limited = m.f(core.limit) < INF
-        if self.plan.forks:
-            core.fail(m, self._deadlocked(m), errors.DEADLOCK, 0)
         core.fail(m, limited & ~all_came, errors.NOT_REACHED, 0)
         core.fail(m, limited & ~drained, errors.NOT_DRAINED, 0)
         core.fail(m, drained & (m.f(core.now) <= m.f(core.warmup)), errors.DRAINED_EARLY, 0)
@@ -313,17 +311,6 @@ class LaneProgram:
                 queue += 1
         m.setf(self.end, m.f(core.now))
         core.stop(m, m.full(True, np.bool_), DONE)
-
-    def _deadlocked(self, m: Memory) -> Any:
-        """Whether a session waits at a `join`, and neither a job's end nor a lease's expiry will ever help."""
-        stuck = m.u(self.code.legs.gathering) != 0
-        for stage in self.stages.values():
-            for i in range(stage.members):
-                stuck = stuck & (stage.present(m, i) == 0)
-        if self.code.leases.parts:
-            time, _ = self.code.leases.due(m)
-            stuck = stuck & (time == INF)
-        return stuck
 
     def _handle_rare(self, m: Memory, which: Any) -> None:
         """The warm-up's end, or an arrival."""

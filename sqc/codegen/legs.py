@@ -20,8 +20,6 @@ class Legs:
             return
         layout = context.core.layout
         self._parent, self._live = layout.field("u", "leg.parent"), layout.field("u", "legs.live")
-        self.gathering = layout.u("legs.gathering")
-        """How many sessions wait at a `join`."""
         self._gathers, self._forked = layout.field("u", "legs.gathers"), layout.field("u", "legs.forked")
 
     def born(self, m: Memory, slot: Any) -> None:
@@ -65,7 +63,6 @@ class Legs:
 
         def wait() -> None:
             m.setu(core.su(slot, self._gathers), U32(1))
-            m.addu(self.gathering, 1)
             m.setu(core.current, U32(0))
 
         m.when(self.are_live(m, slot), wait)
@@ -80,7 +77,6 @@ class Legs:
 
         def go_on() -> None:
             m.setu(gathers, U32(0))
-            m.setu(self.gathering, m.u(self.gathering) - U32(1))
             core.push_ready(m, parent)
 
         m.when((left == 0) & (m.u(gathers) != 0), go_on)

@@ -15,7 +15,7 @@ import numpy as np
 
 from .core import OVERFLOW_ENTRIES, Core
 from .memory import Memory
-from .ops import lesser, where
+from .ops import as_u32, lesser, where
 
 ZERO = np.uint32(0)
 Keys = Callable[[Any], Sequence[Any]]
@@ -59,7 +59,7 @@ class Cache:
 
     def at(self, slot: Any, i: Any) -> Any:
         """The address of the number of a session's own entry."""
-        return self.core.su(slot, self.entry) + (np.uint32(i) if isinstance(i, int) else i)
+        return self.core.su(slot, self.entry) + as_u32(i)
 
     def own(self, m: Memory, slot: Any, i: Any) -> Any:
         """Size of the session's own entry (0 without one)."""
@@ -67,7 +67,7 @@ class Cache:
 
     def first(self, m: Memory, i: Any) -> Any:
         """The entry released longest ago (the sentinel's number when there is none)."""
-        return m.u(self._next + (np.uint32(i) if isinstance(i, int) else i))
+        return m.u(self._next + as_u32(i))
 
     def is_entry(self, node: Any) -> Any:
         return node >= np.uint32(self.members)
@@ -166,7 +166,7 @@ class Cache:
         def link() -> None:
             m.setu(self._free_top, top - reuse.astype(np.uint32))
             m.setu(self._fresh, fresh + (~reuse).astype(np.uint32))
-            sentinel = np.uint32(i) if isinstance(i, int) else i
+            sentinel = as_u32(i)
             last = m.u(self._prev + sentinel)
             m.setu(self._next + last, entry)
             m.setu(self._prev + entry, last)

@@ -15,7 +15,7 @@ import numpy as np
 from .core import INF, Core
 from .heap import Heap
 from .memory import Memory
-from .ops import ceil, exp, floor, greater, lesser, log, where
+from .ops import as_u32, ceil, exp, floor, greater, lesser, log, where
 from .ring import ONE, member
 from .stages import Stage, Uses
 from .statistics import Row
@@ -88,7 +88,7 @@ class Engine(Stage):
     # -- residents
     def _cell(self, base: int, k: Any, i: Any) -> Any:
         first = member(base, i, self._size)
-        return k + (np.uint32(first) if isinstance(first, int) else first)
+        return k + as_u32(first)
 
     def count(self, m: Memory, i: Any) -> Any:
         """How many residents there are (uint32)."""
@@ -236,7 +236,7 @@ class Engine(Stage):
     def start(self, m: Memory, i: Any, cost: Any, tokens: Any, prefilled: Any, decoders: Any) -> None:
         """The iteration runs from now on."""
         core, now, warm = self.core, m.f(self.core.now), m.f(self.core.warm)
-        index = np.uint32(i) if isinstance(i, int) else i
+        index = as_u32(i)
         self._events.push(m, now + cost, core.next_seq(m), index)
         m.setu(member(self._runs, i), ONE)
         m.setu(member(self._idle, i), ZERO)
@@ -335,7 +335,7 @@ class Gaps:
 
     def _at(self, base: int, bucket: Any, i: Any) -> Any:
         first = member(base, i, _BUCKETS)
-        return bucket + (np.uint32(first) if isinstance(first, int) else first)
+        return bucket + as_u32(first)
 
     def note(self, m: Memory, i: Any, value: Any) -> None:
         def keep() -> None:

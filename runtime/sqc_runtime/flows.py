@@ -17,7 +17,7 @@ import numpy as np
 from .core import INF, OVERFLOW_STALE, Core
 from .heap import Heap
 from .memory import Memory
-from .ops import lesser, where
+from .ops import as_u32, lesser, where
 from .ring import ONE, member
 from .stages import Stage, Uses
 
@@ -154,7 +154,7 @@ class Flows:
 
     def work(self, m: Memory, stage: SharedStage, i: Any) -> Any:
         """What is left of all jobs that hold this member."""
-        i = U32(i) if isinstance(i, int) else i
+        i = as_u32(i)
         gone, count = m.f(self.core.now) - m.f(self._since), m.u(self._count)
 
         def add(k: Any, total: Any) -> tuple[Any, ...]:

@@ -82,10 +82,6 @@ class Layout:
         for bank, stride in self._stride.items():
             self._slots[bank] = self.region(bank, f"slots.{bank}", max(stride, 1) * (slots + 1))
 
-    def stride(self, bank: str) -> int:
-        """Cells of one slot record."""
-        return self._stride[bank]
-
     def slot(self, bank: str, slot: Addr, field: int = 0) -> Addr:
         """The address of a field of a slot's record."""
         return scaled(slot, self._stride[bank], self._slots[bank] + field)

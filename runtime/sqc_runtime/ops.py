@@ -119,5 +119,6 @@ def scaled(x: Scalar, factor: int, offset: int) -> Scalar:
     return x * np.uint32(factor) + np.uint32(offset)
 
 
-def to_f64(x: Scalar) -> Scalar:
-    return x.astype(np.float64)
+def as_u32(x: Scalar) -> Scalar:
+    """A position or a member of an array as uint32: a plain number, or a value that is one already."""
+    return np.uint32(x) if isinstance(x, int) else x

@@ -15,7 +15,7 @@ import numpy as np
 from .cache import Cache, precedes
 from .core import Core
 from .memory import Memory
-from .ops import ceil, floor, lesser, where
+from .ops import as_u32, ceil, floor, lesser, where
 from .ring import ONE, Ring, member
 
 TOLERANCE = 1e-9
@@ -161,7 +161,7 @@ class Pool:
 
     def _cell(self, k: Any, i: Any) -> Any:
         first = member(self._list, i, self._size)
-        return k + (np.uint32(first) if isinstance(first, int) else first)
+        return k + as_u32(first)
 
     def _append(self, m: Memory, slot: Any, order: Any, i: Any) -> None:
         count = m.u(member(self._count, i))

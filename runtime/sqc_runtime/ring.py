@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .memory import Layout, Memory
-from .ops import where
+from .ops import as_u32, where
 
 ONE = np.uint32(1)
 
@@ -30,7 +30,7 @@ class Ring:
     def _cell(self, count: Any, i: Any) -> Any:
         first = member(self._cells, i, self._size)
         within = count & np.uint32(self._size - 1)
-        return within + (np.uint32(first) if isinstance(first, int) else first)
+        return within + as_u32(first)
 
     def head(self, i: Any = 0) -> Any:
         """The address of the count of slots taken out."""

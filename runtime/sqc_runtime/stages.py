@@ -9,7 +9,7 @@ import numpy as np
 
 from .core import INF, Core
 from .memory import Memory
-from .ops import lesser, where
+from .ops import as_u32, lesser, where
 from .ring import ONE, Ring, member
 
 WEIGHT, LOAD_LIMIT = 0.01, 0.99
@@ -136,7 +136,7 @@ class Stage:
         m.addf(core.signals.at(self.name, i), 1.0)
         m.setf(core.sf(slot, self.entered), m.f(core.now))
         if self._member is not None:
-            m.setu(core.su(slot, self._member), np.uint32(i) if isinstance(i, int) else i)
+            m.setu(core.su(slot, self._member), as_u32(i))
         if self.uses.preempts:
             m.setu(core.su(slot, self._at), np.uint32(self.uses.number))
             m.setf(core.sf(slot, self._seq), 0.0)

@@ -15,7 +15,7 @@ from typing import Any
 import llvmlite.ir as ll
 import numpy as np
 
-F64, F32 = np.dtype(np.float64), np.dtype(np.float32)
+F64 = np.dtype(np.float64)
 BOOL = np.dtype(np.bool_)
 
 _TYPES: dict[Any, ll.Type] = {

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from sqc.check.flow import Flow
 from sqc.check.reads import reads
 from sqc.check.scope import Scope
-from sqc.check.sites import named
+from sqc.check.sites import amounts, named
 from sqc.diagnostics import Note, Reporter
 from sqc.syntax import tree
 
@@ -67,12 +67,12 @@ class _Hidden(Flow[_State]):
     def direct(self, node: tree.Hold) -> frozenset[str]:
         """The hidden attributes that a hold's header reads itself."""
         bound = self.bound(node)
-        return frozenset().union(*(self.sources(expr, bound) for expr in _header(node)))
+        return frozenset().union(*(self.sources(expr, bound) for expr in amounts(node)))
 
     def header(self, node: tree.Hold) -> None:
         """What admission decides by reads nothing hidden, whatever has been revealed."""
         bound = self.bound(node)
-        for expr in _header(node):
+        for expr in amounts(node):
             for name, at in reads(expr):
                 for source in sorted(self.sources(at, bound)):
                     self.refuse(source, name, at, "a hold's header may not read it")
@@ -112,7 +112,7 @@ class _Hidden(Flow[_State]):
             carries[binding.name.id] = self.sources(binding.value, carries)
         inside = _State(carries, state.known)
         known = inside._replace(known=state.known | self.direct(node))  # reported by `header`
-        for expr in _header(node):
+        for expr in amounts(node):
             self.steer(expr, known, "a hold")
         for index in _indices(node):
             self.steer(index, state, "an index")
@@ -125,15 +125,6 @@ class _Hidden(Flow[_State]):
 
 
 _HELP = "the server may run work by it, keep a prefix by it and observe it"
-
-
-def _header(node: tree.Hold) -> Iterator[tree.Expr]:
-    for part in node.parts:
-        yield part.units
-        if part.reserve is not None:
-            yield part.reserve
-    if node.reuse is not None:
-        yield node.reuse
 
 
 def _indices(node: tree.Stmt) -> Iterator[tree.Expr]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from sqc.check.flow import Flow
 from sqc.check.reads import live_reads, member, reads
 from sqc.check.scope import Scope, family
+from sqc.check.sites import amounts
 from sqc.check.structure import word
 from sqc.check.values import Values
 from sqc.diagnostics import Note, Reporter
@@ -187,11 +188,6 @@ class _Holds(Flow[_State]):
 
 def _header(node: tree.Hold) -> Iterator[tree.Expr]:
     """What is evaluated at the admission."""
-    for part in node.parts:
-        yield part.units
-        if part.reserve is not None:
-            yield part.reserve
-    if node.reuse is not None:
-        yield node.reuse
+    yield from amounts(node)
     for binding in node.bindings:
         yield binding.value

@@ -290,3 +290,13 @@ def named(node: tree.Node) -> Iterator[tuple[tree.Ref, str]]:
             yield from ((stage, "stage") for stage in stages)
             yield source, "pool"
             yield target, "pool"
+
+
+def amounts(node: tree.Hold) -> Iterator[tree.Expr]:
+    """What a hold asks for: units, reserves and what it reuses."""
+    for part in node.parts:
+        yield part.units
+        if part.reserve is not None:
+            yield part.reserve
+    if node.reuse is not None:
+        yield node.reuse

@@ -53,6 +53,7 @@ class Context:
         self.waits_at = layout.field("u", "hold.site")
         """Where a session waits in a pool's queue: the number of its site plus one, 0 if it does not."""
         self.home = layout.field("u", "leg.home") if plan.forks else None
+        self.declared = {pool.name: pool for pool in program.pools}
         self.statements: list[ir.Span | None] = [None]
         self.engines = {name: stage for name, stage in stages.items() if isinstance(stage, Engine)}
         self.admission = layout.field("f", "admission.number") if self.engines else None

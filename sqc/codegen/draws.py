@@ -26,7 +26,7 @@ import numpy as np
 from sqc_runtime import streams
 from sqc_runtime.core import Core
 from sqc_runtime.memory import Memory
-from sqc_runtime.ops import part, where
+from sqc_runtime.ops import as_u32, part, where
 
 from .expressions import Draws
 from .needs import Bounds, Need
@@ -42,10 +42,6 @@ _ENOUGH = 0.8
 """Share of a tape's blocks that must be of use; else a wider batch is tried."""
 _TAPED_TURNS = 3
 """Turns of a session on the tape, where their number has no bound."""
-
-
-def _u32(position: Any) -> Any:
-    return U32(position) if isinstance(position, int) else position
 
 
 def _blocks(uniforms: float) -> int:
@@ -208,14 +204,14 @@ class Prefetch:
         start = m.u(self._arrival_at)
 
         def address(position: Any) -> Any:
-            p = start + _u32(position)
+            p = start + as_u32(position)
             return U32(self._arrivals) + (p & U32(7)) * U32(self.width) + (p >> U32(3))
 
         return Position(address, start)
 
     def arrivals_used(self, m: Memory, draws: Draws) -> None:
         if isinstance(draws, Position):
-            m.setu(self._arrival_at, draws.start + _u32(draws.mark()))
+            m.setu(self._arrival_at, draws.start + as_u32(draws.mark()))
 
     def init_marks(self, m: Memory, slot: Any) -> Draws | None:
         """The stream (serial, 0) of a new session's init block, which must not lack it."""
@@ -238,8 +234,8 @@ class Prefetch:
 
         def address(position: Any) -> Any:
             if self.mark_blocks == 1:
-                return base + _u32(position) * U32(self._mark_stride)
-            p = _u32(position)
+                return base + as_u32(position) * U32(self._mark_stride)
+            p = as_u32(position)
             return base + (p & U32(7)) * U32(self._mark_stride) + (p >> U32(3))
 
         return Position(address)
@@ -255,7 +251,7 @@ class Prefetch:
         base = self.core.sf(slot, self._own)
 
         def address(position: Any) -> Any:
-            p = start + _u32(position)
+            p = start + as_u32(position)
             return base + (p & U32(7)) * U32(self._own_stride) + (p >> U32(3))
 
         return Position(address, start)
@@ -263,7 +259,7 @@ class Prefetch:
     def session_used(self, m: Memory, slot: Any, draws: Draws | None) -> None:
         """The segment is over, or others are about to read its stream: the stream is where `draws` left it."""
         if isinstance(draws, Position) and not (isinstance(draws.mark(), int) and draws.mark() == 0):
-            self._move(m, slot, draws.start + _u32(draws.mark()))
+            self._move(m, slot, draws.start + as_u32(draws.mark()))
 
     def _move(self, m: Memory, slot: Any, position: Any) -> None:
         """The slot's own stream is at a position, counted from the start of what it has."""
@@ -330,7 +326,7 @@ class Prefetch:
         if self.need.session:
             m.setu(core.su(slot, self._own_end), U32(0))
         if self.need.forks:
-            m.setu(core.su(slot, self._leg), _u32(leg))
+            m.setu(core.su(slot, self._leg), as_u32(leg))
 
     def clear(self, m: Memory) -> None:
         """Set the registers that do not start at zero: the arrival buffer is empty."""

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from sqc_runtime.cache import precedes
-from sqc_runtime.core import Core
 from sqc_runtime.engine import DECODE, PREFILL, Engine, Planning
 from sqc_runtime.memory import Memory
 from sqc_runtime.ops import floor, greater, lesser, where
@@ -681,8 +680,3 @@ def _is_step(declared: ir.Stage) -> bool:
 def kind_of(run: ir.Run) -> Any:
     """The kind of a run on a step stage."""
     return DECODE if run.mode == "decode" else PREFILL
-
-
-def order_field(core: Core) -> int:
-    """The slot field of the number of a session's latest admission (inf: none)."""
-    return core.layout.shared_field("f", "admission.number")

@@ -19,17 +19,13 @@ import numpy as np
 
 from sqc_runtime import ops
 from sqc_runtime.memory import Memory
-from sqc_runtime.ops import where
+from sqc_runtime.ops import as_u32, where
 
 from .. import ir
 from . import errors
 
 Value = Any
 U32 = np.uint32
-
-
-def as_u32(position: Any) -> Value:
-    return U32(position) if isinstance(position, int) else position
 
 
 class Draws:

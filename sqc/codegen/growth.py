@@ -205,7 +205,7 @@ class Growing:
     def _victim(self, m: Memory, name: str, i: Any) -> Any:
         """The holder to preempt: the last admitted, or the one with the least keys (0: there is none)."""
         context, core = self.context, self.context.core
-        declared = next(pool for pool in context.program.pools if pool.name == name)
+        declared = context.declared[name]
 
         def rank(slot: Any, order: Any) -> Sequence[Any]:
             if declared.preempt == "lifo":
@@ -334,7 +334,7 @@ class Growing:
 
     def _restart(self, m: Memory, part: Part, slot: Any, i: Any) -> None:
         context, core, pool, name = self.context, self.context.core, part.pool, part.name
-        declared = next(p for p in context.program.pools if p.name == name)
+        declared = context.declared[name]
         s = context.scope(m, slot, part.site.hold)
         s.draws = context.prefetch.single(m, slot)
         position = self.holds.reached(m, part, slot)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sqc_runtime.memory import Memory
-from sqc_runtime.ops import fmax, greater, lesser, where
+from sqc_runtime.ops import as_u32, fmax, greater, lesser, where
 from sqc_runtime.pools import Pool
 from sqc_runtime.ring import member
 
@@ -131,7 +131,7 @@ class Holds:
     def admission_order(self, pool: str, slot: Any, i: Any) -> Any:
         """The address of the number of a session's latest admission to a pool that preempts (0: it holds nothing)."""
         address = self.context.core.sf(slot, self._admitted[pool])
-        return address + (U32(i) if isinstance(i, int) else i)
+        return address + as_u32(i)
 
     # -- reaching the statement
     def reach(self, site: Site, segment: int, s: Scope, slot: Any, refuse: Callable[[], None]) -> None:
@@ -268,7 +268,7 @@ class Holds:
 
     # -- holders
     def _count(self, name: str, slot: Any, i: Any) -> Any:
-        return self.context.core.su(slot, self._counts[name]) + (U32(i) if isinstance(i, int) else i)
+        return self.context.core.su(slot, self._counts[name]) + as_u32(i)
 
     def count_holder(self, m: Memory, name: str, slot: Any, i: Any) -> None:
         """The session has a hold or lease more on a pool: it counts as a holder once."""

@@ -11,7 +11,7 @@ import numpy as np
 from sqc_runtime.core import INF, ONE, OVERFLOW_STALE
 from sqc_runtime.heap import Heap
 from sqc_runtime.memory import Memory
-from sqc_runtime.ops import greater, where
+from sqc_runtime.ops import as_u32, greater, where
 
 from .. import ir
 from .context import Context
@@ -76,7 +76,7 @@ class Leases:
             m.setf(self._computed + record, self.holds.computed(m, part, slot))
             m.setu(self._owner + record, slot)
             m.setu(self._part + record, U32(self.parts.index(part)))
-            m.setu(self._member + record, U32(i) if isinstance(i, int) else i)
+            m.setu(self._member + record, as_u32(i))
             m.setu(self._next + record, ZERO)
             m.setf(self._seq + record, -1.0)
             self._append(m, slot, record)
@@ -147,7 +147,7 @@ class Leases:
         part, found = m.u(self._part + record), m.full(False, np.bool_)
         for k in wanted:
             found = found | (part == k)
-        return found if i is None else found & (m.u(self._member + record) == (U32(i) if isinstance(i, int) else i))
+        return found if i is None else found & (m.u(self._member + record) == as_u32(i))
 
     def end_all(self, m: Memory, s: Scope, owner: Any) -> None:
         """The session ends."""

@@ -50,11 +50,10 @@ class Policies:
 
     def __init__(self, context: Context, vanish: int):
         self.context, self._vanish = context, vanish
-        self._declared = {pool.name: pool for pool in context.program.pools}
 
     def queue_keys(self, m: Memory, name: str, slot: Any) -> Sequence[Any]:
         """The keys of a waiting session, now."""
-        declared, pool = self._declared[name], self.context.pools[name]
+        declared, pool = self.context.declared[name], self.context.pools[name]
         s = self.context.scope(m, slot, declared)
         s.context = {"waited": pool.waited(m, slot)}
         return [number(evaluate(key, s)) for key in declared.queue]
@@ -80,7 +79,7 @@ class Policies:
         if cache.released is not None:
             last = m.f(cache.released + node)
             values |= {"last": last, "age": m.f(core.now) - last}
-        declared = self._declared[name]
+        declared = self.context.declared[name]
         outside = context.constants(m, declared)
 
         def read(kind: str, ref: ir.Ref) -> Any:
@@ -110,7 +109,7 @@ class Policies:
         m.loop(lambda: pool.lacks_room(m, units, i), evict)
 
     def _evict(self, m: Memory, pool: Pool, name: str, i: Any) -> None:
-        cache, declared = pool.cache, self._declared[name]
+        cache, declared = pool.cache, self.context.declared[name]
         assert cache is not None
         victim = cache.first(m, i)
         if declared.evict:
@@ -128,7 +127,7 @@ class Policies:
             self._spill(m, pool, declared, removed, spilled, i)
 
     def _spilling(self, m: Memory, name: str, victim: Any, tail: Any) -> Spilled:
-        cache, spill = self.context.pools[name].cache, self._declared[name].spill
+        cache, spill = self.context.pools[name].cache, self.context.declared[name].spill
         assert cache is not None
         assert spill is not None
         size = m.f(cache.size + victim)

@@ -12,12 +12,12 @@ from sqc_runtime.cache import precedes
 from sqc_runtime.engine import DECODE, PREFILL, Engine, TokenTimes
 from sqc_runtime.flows import SharedStage
 from sqc_runtime.memory import Memory
-from sqc_runtime.ops import floor, where
+from sqc_runtime.ops import as_u32, floor, where
 
 from .. import ir
 from . import errors
 from .context import Context
-from .expressions import Scope, as_u32, draws_bound, evaluate, is_test, number
+from .expressions import Scope, draws_bound, evaluate, is_test, number
 from .growth import Growing
 from .holds import Holds, Part
 from .leases import Leases
@@ -152,7 +152,6 @@ class Statements:
             return run
 
         if moves and isinstance(start, int):
-            s.m.full(0, U32)
             start = s.m.full(start, U32)
         out = s.m.either(test, arm(op.then), arm(op.other))
         if s.draws is not None:

@@ -102,9 +102,9 @@ class _Loader:
             self.circle(path, place)
         elif path not in self.done:
             self.done.add(path)
-            self.library(path, shown, place)
+            self.take_in(path, shown, place)
 
-    def library(self, path: Path, shown: Path, place: Place) -> None:
+    def take_in(self, path: Path, shown: Path, place: Place) -> None:
         """The definitions of a file, where it is used."""
         try:
             source = read_source(path, str(shown))

@@ -272,11 +272,7 @@ class LaneProgram:
             m.setu(self.code.jumps, U32(0))
         comes = ~over
         m.when(over, lambda: self._finish(m, drained, all_came))
-        m.when(comes & (which < 2), lambda: self._handle_rare(m, which))
-        for i, source in enumerate(self.sources):
-            m.when(comes & (which == i + 2), lambda source=source: m.setu(core.current, source.finish(m)))  # type: ignore[misc]
-        if self.code.leases.parts:
-            m.when(comes & (which == len(self.sources) + 2), lambda: self.code.leases.expire(m))
+        m.when(comes, lambda: m.switch(which, self._handlers(m)))
         if self.code.always_serves:
             m.setu(core.dirty, U32(1))
 
@@ -312,8 +308,8 @@ class LaneProgram:
         m.setf(self.end, m.f(core.now))
         core.stop(m, m.full(True, np.bool_), DONE)
 
-    def _handle_rare(self, m: Memory, which: Any) -> None:
-        """The warm-up's end, or an arrival."""
+    def _handlers(self, m: Memory) -> dict[int, Callable[[], None]]:
+        """What each kind of event does, by the numbers that `_next_event` gives them."""
         core = self.core
 
         def warm_up() -> None:
@@ -322,9 +318,14 @@ class LaneProgram:
             core.signals.reset(m)
             self.gauges.warm_up(m)
 
-        m.when(which == 0, warm_up)
+        handlers: dict[int, Callable[[], None]] = {0: warm_up}
         if isinstance(self.program.arrival, ir.Poisson | ir.Renewal):
-            m.when(which == 1, lambda: self._arrival(m))
+            handlers[1] = lambda: self._arrival(m)
+        for kind, source in enumerate(self.sources, 2):
+            handlers[kind] = lambda source=source: m.setu(core.current, source.finish(m))  # type: ignore[misc]
+        if self.code.leases.parts:
+            handlers[len(self.sources) + 2] = lambda: self.code.leases.expire(m)
+        return handlers
 
     # -- a step
     def _step(self, m: Memory) -> tuple[Any, ...]:

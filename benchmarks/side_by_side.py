@@ -1,8 +1,8 @@
 """What the benchmarks share: one job timed on both sides, in one run, on the same cores.
 
 The reference is pyserq 0.1.5.dev90 (extra `bench`); without it the ratios are left out. Times are
-wall-clock seconds of the whole job, best of the repetitions; event counts are compared, so both did
-the same work.
+wall-clock seconds of the whole job, best of the repetitions; what is counted (events, iterations) is compared,
+so both did the same work.
 """
 
 from __future__ import annotations
@@ -36,7 +36,11 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
 
 @dataclass(frozen=True)
 class Job:
-    """One program at one setting, run for seeds 1..n."""
+    """One program at one setting, run for seeds 1..n.
+
+    `theirs`: the program's text for the reference, where it does not read this one. `skip`: whether ours takes
+    equal iterations at once.
+    """
 
     name: str
     path: Path
@@ -45,6 +49,8 @@ class Job:
     warmup: float
     seeds: int
     target: float
+    theirs: Path | None = None
+    skip: bool = True
 
 
 def best(repeat: int, work: Callable[[], Any]) -> float:
@@ -60,21 +66,25 @@ def best(repeat: int, work: Callable[[], Any]) -> float:
 # --------------------------------------------------------------------------- the two sides
 
 
-def reference_seconds(job: Job, repeat: int) -> tuple[float, float]:
-    """Seconds and events of all runs on as many threads as cores; its programs are compiled beforehand."""
+def reference_seconds(job: Job, repeat: int, unit: str) -> tuple[float, float]:
+    """Seconds and the count of all runs on as many threads as cores; its programs are compiled beforehand."""
+
+    def done(report: Any) -> float:
+        return float(report.events if unit == "events" else sum(stage.iterations for stage in report.stages))
+
     sets = {name: repr(value) for name, value in job.sets.items()}
     programs = [
-        pyserq.compile(str(job.path), horizon=job.horizon, warmup=job.warmup, seed=seed, sets=sets)
+        pyserq.compile(str(job.theirs or job.path), horizon=job.horizon, warmup=job.warmup, seed=seed, sets=sets)
         for seed in range(1, job.seeds + 1)
     ]
     with ThreadPoolExecutor(CORES) as pool:
-        events = float(sum(report.events for report in pool.map(pyserq.run, programs)))
-        return best(repeat, lambda: list(pool.map(pyserq.run, programs))), events
+        count = sum(map(done, pool.map(pyserq.run, programs)))
+        return best(repeat, lambda: list(pool.map(pyserq.run, programs))), count
 
 
-def ours_seconds(job: Job, repeat: int) -> tuple[float, float]:
-    """Seconds and events of the same runs, every metric of a sweep included; the kernel is warm and grown."""
-    kernel = sqc.compile(job.path).kernel()
+def ours_seconds(job: Job, repeat: int, unit: str) -> tuple[float, float]:
+    """Seconds and the count of the same runs, every metric of a sweep included; the kernel is warm and grown."""
+    kernel = sqc.compile(job.path).kernel(skip=job.skip)
     inputs = {**kernel.inputs, **job.sets}
     seeds = np.arange(1, job.seeds + 1, dtype=np.uint64)
 
@@ -84,27 +94,28 @@ def ours_seconds(job: Job, repeat: int) -> tuple[float, float]:
     batch = work()
     if batch.failures:
         raise SystemExit(f"{job.name}: {batch.failures}")
-    return best(repeat, work), float(np.sum(batch.metrics["events"]))
+    counted = [value for name, value in batch.metrics.items() if name.rpartition(".")[2] == unit]
+    return best(repeat, work), float(np.sum(counted))
 
 
-def compare(jobs: Sequence[Job], repeat: int) -> list[dict[str, Any]]:
-    """Events and runs per second of both sides, and their ratio, for each job."""
+def compare(jobs: Sequence[Job], repeat: int, unit: str = "events") -> list[dict[str, Any]]:
+    """Events (or iterations) and runs per second of both sides, and their ratio, for each job."""
     rows = []
     for job in jobs:
-        seconds, events = ours_seconds(job, repeat)
+        seconds, count = ours_seconds(job, repeat, unit)
         row: dict[str, Any] = {
             "work": job.name,
             "runs": job.seeds,
-            "events": events,
-            "sqc_events_per_s": events / seconds,
+            unit: count,
+            f"sqc_{unit}_per_s": count / seconds,
             "sqc_runs_per_s": job.seeds / seconds,
             "target_ratio": job.target,
         }
         if pyserq is not None:
-            seconds_there, events_there = reference_seconds(job, repeat)
-            if events_there != events:
-                raise SystemExit(f"{job.name}: the reference counts {events_there:.0f} events, sqc {events:.0f}")
-            row["pyserq_events_per_s"] = events / seconds_there
+            seconds_there, count_there = reference_seconds(job, repeat, unit)
+            if count_there != count:
+                raise SystemExit(f"{job.name}: the reference counts {count_there:.0f} {unit}, sqc {count:.0f}")
+            row[f"pyserq_{unit}_per_s"] = count / seconds_there
             row["pyserq_runs_per_s"] = job.seeds / seconds_there
             row["ratio"] = seconds_there / seconds
         rows.append(row)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sqc.kernel import Failure, Kernel
     from sqc.program import Program, RunError, compile  # noqa: A004 - named after what it does, as re.compile is
     from sqc.report import Report
-    from sqc.sweep import Sweep, SweepInterrupted
+    from sqc.sweeps import StoreError, Sweep, SweepInterrupted, open_sweep, resume_sweep
 
 __version__ = VERSION
 
@@ -34,9 +34,12 @@ _HOMES = {
     "Program": "sqc.program",
     "Report": "sqc.report",
     "RunError": "sqc.program",
-    "Sweep": "sqc.sweep",
-    "SweepInterrupted": "sqc.sweep",
+    "StoreError": "sqc.sweeps",
+    "Sweep": "sqc.sweeps",
+    "SweepInterrupted": "sqc.sweeps",
     "compile": "sqc.program",
+    "open_sweep": "sqc.sweeps",
+    "resume_sweep": "sqc.sweeps",
 }
 
 __all__ = [
@@ -48,10 +51,13 @@ __all__ = [
     "Program",
     "Report",
     "RunError",
+    "StoreError",
     "Sweep",
     "SweepInterrupted",
     "__version__",
     "compile",
+    "open_sweep",
+    "resume_sweep",
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 HELPS: dict[str, str] = {
+    "E105": "do it in steps: `set` an attribute to a part of it, and use that",
     "E201": "names are constants (`let`), attributes (`set`), pools, stages and what the language supplies",
     "E202": "functions are min, max, pow, abs, floor, ceil, sqrt, exp, ln; others are made with `def`",
     "E203": "give it exactly as many arguments as it takes",

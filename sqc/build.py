@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sqc_runtime.core import DONE
+from sqc_runtime.histogram import Histogram, Place, histograms_of
 from sqc_runtime.machine import MachineCode, Results, bank_cells, lanes_module, object_code, text_of
+from sqc_runtime.statistics import BUCKETS
 
 from . import ir, stored
 
@@ -44,6 +47,16 @@ class About:
     """The first cell of each gauge's change points there."""
     cells: Mapping[str, int]
     """The length of each bank."""
+    histograms: Mapping[str, Place] = field(default_factory=dict)
+    """Where each row has its histogram."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a program is built: with the invariants checked at every instant; with equal iterations taken at once."""
+
+    debug: bool = False
+    skip: bool = True
 
 
 def simulate(program: LaneProgram) -> Callable[..., dict[str, Any]]:
@@ -53,6 +66,10 @@ def simulate(program: LaneProgram) -> Callable[..., dict[str, Any]]:
         return program.simulate(memory, seed, horizon, warmup, limit, inputs)
 
     return run
+
+
+def _histograms(program: LaneProgram) -> dict[str, Place]:
+    return {name: row.histogram for name, row in program.rows.items() if not row.capacity}
 
 
 def trace_data(program: ir.Program) -> NDArray[np.float64]:
@@ -70,15 +87,15 @@ class _Build:
     seconds: float
     from_cache: bool
 
-    def __init__(self, program: ir.Program, capacities: Mapping[str, int], debug: bool):
-        self._program, self._capacities, self._debug = program, capacities, debug
+    def __init__(self, program: ir.Program, capacities: Mapping[str, int], options: Options):
+        self._program, self._capacities, self._options = program, capacities, options
         self.data = trace_data(program)
 
     @cached_property
     def lane_program(self) -> LaneProgram:
         from .codegen.lane import LaneProgram  # here: a kernel from a file does without code generation
 
-        return LaneProgram(self._program, self._capacities, self.mode, self._debug)
+        return LaneProgram(self._program, self._capacities, self.mode, self._options.debug, self._options.skip)
 
     def _about(self) -> About:
         """Complete once the lane program has been traced."""
@@ -89,20 +106,21 @@ class _Build:
             rows={name: row.base for name, row in program.rows.items() if row.capacity},
             gauges=dict(program.change_points),
             cells=bank_cells(program.layout),
+            histograms=_histograms(program),
         )
 
-    def run(self, seeds: NDArray[np.uint64], columns: Columns) -> Results:
-        """Run lanes: one entry of `seeds`, one column of `columns` each."""
+    def run(self, seeds: NDArray[np.uint64], columns: Columns, groups: NDArray[Any] | None = None) -> Results:
+        """Run lanes: one entry of `seeds`, one column of `columns` each; add up histograms by `groups` of lanes."""
         raise NotImplementedError
 
 
 class NativeBuild(_Build):
     mode = "native"
 
-    def __init__(self, program: ir.Program, capacities: Mapping[str, int], folder: Path | None, debug: bool = False):
-        super().__init__(program, capacities, debug)
+    def __init__(self, program: ir.Program, capacities: Mapping[str, int], options: Options, folder: Path | None):
+        super().__init__(program, capacities, options)
         started = time.perf_counter()
-        place = stored.place(folder, program, capacities) if folder and not debug else None
+        place = stored.place(folder, program, capacities, options.skip) if folder and not options.debug else None
         kept = stored.load(place) if place else None
         self.from_cache = kept is not None
         if kept:
@@ -119,22 +137,26 @@ class NativeBuild(_Build):
     @cached_property
     def module(self) -> Any:
         inputs = len(self._program.inputs)
-        return lanes_module(self.lane_program.layout, simulate(self.lane_program), 3 + inputs)
+        program = self.lane_program
+        return lanes_module(program.layout, simulate(program), 3 + inputs, _histograms(program))
 
     def text(self, form: str) -> str:
         """The optimised code: "llvm" or "assembly"."""
         return text_of(self.module, form)
 
-    def run(self, seeds: NDArray[np.uint64], columns: Columns) -> Results:
-        return self._code(seeds, columns, self.data)
+    def run(self, seeds: NDArray[np.uint64], columns: Columns, groups: NDArray[Any] | None = None) -> Results:
+        """As of every build; the lanes of a call are of one group."""
+        if groups is None:
+            return self._code(seeds, columns, self.data)
+        return self._code(seeds, columns, self.data, int(groups[0]), tuple(self.about.histograms))
 
 
 class PortableBuild(_Build):
     mode = "portable"
     from_cache = False
 
-    def __init__(self, program: ir.Program, capacities: Mapping[str, int], debug: bool = False):
-        super().__init__(program, capacities, debug)
+    def __init__(self, program: ir.Program, capacities: Mapping[str, int], options: Options):
+        super().__init__(program, capacities, options)
         started = time.perf_counter()
         self._compiled: dict[int, Any] = {}
         self.traced(1)
@@ -167,7 +189,7 @@ class PortableBuild(_Build):
             lowered = traced.lower()
             return str(lowered.as_text() if form == "stablehlo" else lowered.compile().as_text())
 
-    def run(self, seeds: NDArray[np.uint64], columns: Columns) -> Results:
+    def run(self, seeds: NDArray[np.uint64], columns: Columns, groups: NDArray[Any] | None = None) -> Results:
         import jax
 
         count = len(seeds)
@@ -180,6 +202,28 @@ class PortableBuild(_Build):
         columns = np.concatenate([columns, np.repeat(columns[:, :1], fill, axis=1)], axis=1)
         columns[0, count:] = _IDLE_HORIZON
         with jax.enable_x64(True):
-            out = {name: np.asarray(v)[:count] for name, v in self._compiled[lanes](seeds, *columns).items()}
+            given = self._compiled[lanes](seeds, *columns)
+            pooled = {} if groups is None else self._pooled(given, groups)
+            out = {name: np.asarray(v)[:count] for name, v in given.items() if name not in ("h", "f")}
         samples = out["x"][-1] if "x" in out else np.zeros(1)
-        return Results(out["metrics"], out["status"], out["error"], out["time"], out["session"], samples)
+        return Results(out["metrics"], out["status"], out["error"], out["time"], out["session"], samples, pooled)
+
+    def _pooled(self, given: Mapping[str, Any], groups: NDArray[Any]) -> dict[int, dict[str, Histogram]]:
+        """The histograms of the lanes that came to a good end, added up by group on the device."""
+        import jax.numpy as jnp
+
+        names, place = np.unique(groups, return_inverse=True)
+        status, error = (given[name][: len(groups)] for name in ("status", "error"))
+        good = ((status == DONE) & (error == 0))[:, None]
+        counts, registers = given["h"][: len(groups)], given["f"][: len(groups)]
+        places = tuple(self.about.histograms.values())
+        low, high = (registers[:, np.array([at[k] for at in places])] for k in (2, 3))
+        shape = len(names), len(places)
+        counts = jnp.zeros((len(names), counts.shape[1]), np.uint64).at[place].add(jnp.where(good, counts, 0))
+        low = jnp.full(shape, np.inf).at[place].min(jnp.where(good, low, np.inf))
+        high = jnp.full(shape, -np.inf).at[place].max(jnp.where(good, high, -np.inf))
+        rows, extremes = np.asarray(counts), np.stack([low, high], axis=-1)
+        return {
+            int(name): histograms_of(self.about.histograms, [row[at[1] : at[1] + BUCKETS] for at in places], ends)
+            for name, row, ends in zip(names, rows, extremes, strict=True)
+        }

@@ -91,6 +91,7 @@ CODES: dict[str, str] = {
     "E513": "fork without join",
     "E514": "share and runs over several stages do not fit",
     "E515": "named twice in one statement",
+    "E516": "fork in a hold that may run again",
     # stations
     "E601": "unknown station, entry or part of one",
     "E602": "station without its index, or with one",

@@ -15,7 +15,7 @@ Number: TypeAlias = SupportsFloat | str
 """A number or the text of a constant expression (`2e4`, `"2 * 1e4"`)."""
 
 Values: TypeAlias = Number | Iterable[Number]
-"""One number or several; a text may hold several, separated by commas."""
+"""One number or several; a text may hold several, separated by commas, and ranges."""
 
 Seeds: TypeAlias = int | str | Iterable[int]
 """How seeds are named: see `seeds`."""
@@ -26,6 +26,21 @@ _MAX_SEED = 2**64 - 1
 
 class InputError(ValueError):
     """An argument that cannot be used. The text is one line."""
+
+
+def brief(value: object) -> str:
+    """A value in a message: its text, cut where it is long, in quotes where they are needed to see it."""
+    text = _cut(str(value))
+    return text if text.strip() and text.isprintable() else repr(text)
+
+
+def quoted(text: str) -> str:
+    """A text in a message: in quotes, cut where it is long."""
+    return repr(_cut(text))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -46,9 +61,9 @@ def number(value: Number, what: str) -> float:
         try:
             result = float(value)
         except (TypeError, ValueError, OverflowError):
-            raise InputError(f"{what}: {value!r} is no number") from None
+            raise InputError(f"{what}: {brief(value)} is no number") from None
     if math.isnan(result):
-        raise InputError(f"{what}: {value!s} is not a number (NaN)")
+        raise InputError(f"{what}: {brief(value)} is not a number (NaN)")
     return result
 
 
@@ -71,38 +86,18 @@ def _constant(text: str, what: str) -> float:
 
     # What could end the `let` early, or hide its end in a comment.
     if not text.strip() or any(mark in text for mark in (";", "{", "}", '"', "//", "/*")):
-        raise InputError(f"{what}: {text!r} is no number")
+        raise InputError(f"{what}: {quoted(text)} is no number")
     try:
         (observed,) = compile_text(_LET.format(text)).server
     except CompileError as error:
-        raise InputError(f"{what}: {text!r} is no number: {error.diagnostics[0].message}") from None
+        first = error.diagnostics[0]
+        if first.code == "E206":
+            raise InputError(f"{what}: {quoted(text)} is not a number (NaN)") from None
+        why = "" if first.code == "E104" else f": {first.message}"  # E104 would speak of the `;` after it
+        raise InputError(f"{what}: {quoted(text)} is no number{why}") from None
     assert isinstance(observed, ir.Observe)
     assert isinstance(observed.value, ir.Const)
     return observed.value.value
-
-
-def several(value: Values, what: str) -> tuple[float, ...]:
-    """One or more numbers: a number, a text with commas, or an iterable of either."""
-    if isinstance(value, str):
-        return tuple(number(part, what) for part in split_commas(value))
-    if isinstance(value, Iterable):
-        numbers = tuple(number(item, what) for item in value)
-        if not numbers:
-            raise InputError(f"{what}: no value")
-        return numbers
-    return (number(value, what),)
-
-
-def split_commas(text: str) -> list[str]:
-    """The parts of a text between its commas; commas inside parentheses do not count."""
-    parts, depth = [""], 0
-    for char in text:
-        depth += (char == "(") - (char == ")")
-        if char == "," and depth <= 0:
-            parts.append("")
-        else:
-            parts[-1] += char
-    return parts
 
 
 def check_names(sets: Mapping[str, object], inputs: Iterable[str]) -> None:
@@ -111,20 +106,13 @@ def check_names(sets: Mapping[str, object], inputs: Iterable[str]) -> None:
     for name in sets:
         if name not in known:
             hint = did_you_mean(name, known) if known else " (the program has no inputs)"
-            raise InputError(f"unknown input {name}{hint}")
+            raise InputError(f"unknown input {brief(name)}{hint}")
 
 
 def point(sets: Mapping[str, Number], inputs: Mapping[str, float]) -> dict[str, float]:
     """The value of every input: `sets` over the defaults."""
     check_names(sets, inputs)
     return {name: number(sets[name], f"input {name}") if name in sets else inputs[name] for name in inputs}
-
-
-def grid(sets: Mapping[str, Values], inputs: Mapping[str, float]) -> list[dict[str, float]]:
-    """Every combination of the values in `sets`, the last input varying fastest."""
-    check_names(sets, inputs)
-    axes = {name: several(values, f"input {name}") for name, values in sets.items()}
-    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 
 def assignments(settings: Iterable[str], extra: Sequence[str] = ()) -> dict[str, str]:
@@ -134,11 +122,13 @@ def assignments(settings: Iterable[str], extra: Sequence[str] = ()) -> dict[str,
     while rest:
         word = rest.pop(0)
         if not word.startswith("--") or word == "--":
-            raise InputError(f"unexpected {word} after --: write -- --NAME VALUE")
+            raise InputError(f"unexpected {brief(word)} after --: write -- --NAME VALUE")
         name, equals, value = word[2:].partition("=")
+        if not name:
+            raise InputError(f"{brief(word)} after -- has no name: write -- --NAME VALUE")
         if not equals:
             if not rest:
-                raise InputError(f"input {name} after -- has no value")
+                raise InputError(f"input {brief(name)} after -- has no value")
             value = rest.pop(0)
         pairs.append((name, value))
     return _once(pairs, "input")
@@ -149,10 +139,15 @@ def definitions(settings: Iterable[str]) -> dict[str, str]:
     return _once([_pair(setting, "--def", "EXPR") for setting in settings], "definition")
 
 
+def assigned(settings: Iterable[str], option: str, what: str) -> dict[str, str]:
+    """The texts of a repeatable option `NAME=WHAT` by name."""
+    return _once([_pair(setting, option, what) for setting in settings], option)
+
+
 def _pair(setting: str, option: str, what: str) -> tuple[str, str]:
     name, equals, value = setting.partition("=")
-    if not equals:
-        raise InputError(f"{option} {setting}: write {option} NAME={what}")
+    if not equals or not name.strip():
+        raise InputError(f"{option} {brief(setting)}: write {option} NAME={what}")
     return name.strip(), value
 
 
@@ -160,7 +155,7 @@ def _once(pairs: Iterable[tuple[str, str]], what: str) -> dict[str, str]:
     texts: dict[str, str] = {}
     for name, value in pairs:
         if name in texts:
-            raise InputError(f"{what} {name} is set twice")
+            raise InputError(f"{what} {brief(name)} is set twice")
         texts[name] = value
     return texts
 
@@ -173,7 +168,7 @@ def seed(value: int | str) -> int:
     except (TypeError, ValueError, OverflowError):
         whole, result = False, 0
     if not whole or not 0 <= result <= _MAX_SEED:
-        raise InputError(f"seed {value}: must be a whole number from 0 to 2^64 - 1")
+        raise InputError(f"seed {brief(value)}: must be a whole number from 0 to 2^64 - 1")
     return result
 
 
@@ -220,10 +215,12 @@ def _seeds_of_text(text: str) -> list[range]:
     parts = []
     for word in text.split(","):
         first, colon, last = word.partition(":")
+        if not first.strip() or (colon and not last.strip()):
+            raise InputError(f"seeds {brief(text)}: write seeds and ranges with both ends, such as 7,9,20:30")
         low = seed(first)
         high = seed(last) if colon else low
         if high < low:
-            raise InputError(f"seeds {word}: the range is empty")
+            raise InputError(f"seeds {brief(word)}: the range is empty")
         parts.append(range(low, high + 1))
     return parts
 
@@ -243,15 +240,15 @@ def times(horizon: Number, warmup: Number, arrivals: int | None) -> tuple[float,
     """Horizon, warm-up and arrival limit, checked; no limit is `inf`."""
     limit = math.inf if arrivals is None else number(arrivals, "arrivals")
     if limit < 1 or (math.isfinite(limit) and limit != int(limit)):
-        raise InputError(f"arrivals {arrivals}: must be a whole number of at least 1")
+        raise InputError(f"arrivals {brief(arrivals)}: must be a whole number of at least 1")
     end = number(horizon, "horizon")
     start = number(warmup, "warmup")
     if end <= 0:
-        raise InputError(f"horizon {horizon}: must be above 0")
+        raise InputError(f"horizon {brief(horizon)}: must be above 0")
     if math.isinf(end):
-        raise InputError(f"horizon {horizon}: must be finite")
+        raise InputError(f"horizon {brief(horizon)}: must be finite")
     if start < 0:
-        raise InputError(f"warmup {warmup}: must be at least 0")
+        raise InputError(f"warmup {brief(warmup)}: must be at least 0")
     if start >= end:
-        raise InputError(f"warmup {warmup}: must be below the horizon {horizon}")
+        raise InputError(f"warmup {brief(warmup)}: must be below the horizon {brief(horizon)}")
     return end, start, limit

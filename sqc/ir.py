@@ -31,6 +31,8 @@ OBSERVABLES = (
     *("queue", "busy", "work", "used", "free", "cachedin", "holders", "queued"),
     *("est_lambda", "est_rho", "est_wait", "budget_left"),
 )
+RECORDED = ("cap", "cached", "evicted_entries", "evicted_units", "rejected", "preemptions", "spills")
+"""What a recording of a run reads of a pool besides; no program can."""
 CONTEXT = (
     *("present", "waited", "size", "age", "last", "waiting", "admission", "decoding", "position"),
     *("residents", "decoders", "kv_decode", "kv_prefill", "remaining", "tokens", "prefilled", "attention"),
@@ -608,7 +610,7 @@ def from_json(text: str) -> Program:
     """Read a program back. Raises `IRError` with one line that says what is wrong."""
     try:
         data = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: no JSON, or a number of thousands of digits
         raise IRError(f"not JSON: {error}") from None
     if not isinstance(data, dict) or data.get("node") != "Program":
         raise IRError("not an IR file: no object with node 'Program' at the top")

@@ -7,13 +7,14 @@ so that its result depends on none of them.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,11 +23,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sqc_runtime.core import DONE, OVERFLOWS
+from sqc_runtime.histogram import Pooled, added
 from sqc_runtime.machine import Results
 from sqc_runtime.statistics import CHANGE_CELLS, SAMPLE_CELLS
 
 from . import ir
-from .build import NativeBuild, PortableBuild
+from .build import NativeBuild, Options, PortableBuild
+from .codegen import steady
 from .codegen.errors import ERRORS, error_of
 from .forms import FORMS, NATIVE_FORMS
 
@@ -59,6 +62,8 @@ class LaneBatch:
 
     metrics: dict[str, NDArray[np.float64]]
     failures: dict[int, Failure]
+    pooled: Pooled = field(default_factory=dict)
+    """Histograms of all samples by group of lanes and row, where groups were given."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +115,7 @@ class Kernel:
     sizes ("sessions", "entries", "stale", "samples", "values"). `mode`: "native" (CPU, one lane after the
     other in machine code), "portable" (lanes in lockstep, any backend of JAX), or None for the best here.
     `debug`: check the invariants of the simulation at every settled instant (a lane that breaks one fails with R199).
+    `skip`: take equal iterations of step stages at once, where that changes nothing but the time it takes.
     """
 
     def __init__(
@@ -120,20 +126,23 @@ class Kernel:
         capacities: Mapping[str, int] | None = None,
         mode: str | None = None,
         debug: bool = False,
+        skip: bool = True,
     ):
         if mode not in (None, "native", "portable"):
             raise KernelError(f"mode is `native` or `portable`, not {mode!r}")
         self.program = program
         self.mode = mode or _best_mode()
         self.inputs: dict[str, float] = {decl.name: decl.default for decl in program.inputs}
-        self._samples, self._debug = samples, debug
+        self._samples, self._options = samples, Options(debug=debug, skip=skip)
         self._capacities = self._initial(capacities or {})
         self._lanes = 1 if samples else CHUNK[self.mode]
         self._builds: dict[tuple[str, tuple[tuple[str, int], ...]], NativeBuild | PortableBuild] = {}
         self._lock = threading.Lock()
 
     def _initial(self, given: Mapping[str, int]) -> dict[str, int]:
-        sizes = {"sessions": 64, "entries": 128, "stale": 256, "samples": 1 << 16 if self._samples else 0}
+        # In lockstep all of it may be copied; in machine code what is not used costs next to nothing.
+        many = 64 if self.mode == "portable" else 256
+        sizes = {"sessions": many, "entries": 2 * many, "stale": 4 * many, "samples": 1 << 16 if self._samples else 0}
         if any(isinstance(node, ir.Total) and node.kind == "prefix_total" for node in ir.walk(self.program.claims)):
             sizes["values"] = 1 << 12
         arrival = self.program.arrival
@@ -156,9 +165,9 @@ class Kernel:
         with self._lock:
             if key not in self._builds:
                 if mode == "native":
-                    self._builds[key] = NativeBuild(self.program, sizes, _kept_in, self._debug)
+                    self._builds[key] = NativeBuild(self.program, sizes, self._options, _kept_in)
                 else:
-                    self._builds[key] = PortableBuild(self.program, sizes, self._debug)
+                    self._builds[key] = PortableBuild(self.program, sizes, self._options)
             return self._builds[key]
 
     @property
@@ -175,6 +184,14 @@ class Kernel:
     def compile_seconds(self) -> float:
         """Seconds from IR to machine code: tracing and compiling, or reading it from the cache."""
         return self._build().seconds
+
+    @property
+    def iterates(self) -> dict[str, str | None]:
+        """Of each step stage why every iteration of it is simulated; None: equal ones are taken at once."""
+        reasons = steady.reasons(self.program)
+        if self._options.debug or not self._options.skip:
+            return dict.fromkeys(reasons, "it was asked for")
+        return reasons
 
     @property
     def from_cache(self) -> bool:
@@ -218,8 +235,9 @@ class Kernel:
         names = self.metrics
         with jax.enable_x64(True):
             seeds = jnp.atleast_1d(jnp.asarray(columns[0]).astype(np.uint64))
-            rest = [jnp.broadcast_to(jnp.asarray(c).astype(np.float64), seeds.shape) for c in columns[1:]]
-            table = (self._native_table if self.mode == "native" else self._portable_table)(seeds, *rest)
+            rest = [jnp.asarray(c).astype(np.float64) for c in columns[1:]]
+            lanes = jnp.broadcast_arrays(seeds, *rest)
+            table = (_without_derivative(self._native_table) if self.mode == "native" else self._portable_table)(*lanes)
             return {name: table[..., i] for i, name in enumerate(names)}
 
     def _native_table(self, *columns: jax.Array) -> jax.Array:
@@ -268,28 +286,43 @@ class Kernel:
         chunk: int | None = None,
         threads: int | None = None,
         progress: Callable[[int], None] | None = None,
+        pool: ArrayLike | None = None,
     ) -> LaneBatch:
         """Run lanes on all cores. `chunk`: lanes per call (at most the compiled number); `progress`
-        is called with the number of lanes done. Raises `Interrupted` on Ctrl-C."""
+        is called with the number of lanes done. Raises `Interrupted` on Ctrl-C.
+
+        `pool` gives each lane a group, a number: the histograms of a group's lanes (failed ones left out) are added up.
+        """
         column, rows = self._arguments(seeds, horizon, warmup, arrivals, inputs or {})
         total = len(column)
         names = self.metrics
         table = np.full((total, len(names)), np.nan)
         failures: dict[int, Failure] = {}
+        groups = None if pool is None else np.broadcast_to(np.asarray(pool), (total,))
+        # A chunk's histograms and its lanes go together, so that an interrupt finds both or neither.
+        pooled: tuple[Pooled, NDArray[Any]] = ({}, np.zeros(0, np.int64))
         done = np.zeros(total, bool)
         step = max(1, min(chunk or self._lanes, self._lanes))
+        if self.mode == "native":  # few lanes are shared by all threads
+            step = max(1, min(step, -(-total // (threads or _cores()))))
 
         def batch() -> LaneBatch:
-            return LaneBatch({name: table[:, i].copy() for i, name in enumerate(names)}, dict(sorted(failures.items())))
+            columns = {name: table[:, i].copy() for i, name in enumerate(names)}
+            return LaneBatch(columns, dict(sorted(failures.items())), pooled[0])
 
         todo, sizes = np.arange(total), dict(self._capacities)
         try:
             while len(todo):
                 build, overflowed, full = self._build(sizes), [], set[int]()
-                for lanes, out in self._calls(partial(_run, build, column, rows), todo, step, threads):
+                work = partial(_run, build, column, rows, groups)
+                apart = groups if self.mode == "native" else None
+                for lanes, out in self._calls(work, _pieces(todo, step, apart), threads):
                     again = self._collect(build, lanes, out, table, failures, full)
                     overflowed.append(again)
-                    done[np.setdiff1d(lanes, again)] = True
+                    finished = np.setdiff1d(lanes, again)
+                    if groups is not None:
+                        pooled = added(pooled[0], out.pooled), finished
+                    done[finished] = True
                     if progress is not None:
                         progress(int(done.sum()))
                 todo = np.sort(np.concatenate(overflowed))
@@ -297,14 +330,14 @@ class Kernel:
                     sizes = self._grown(sizes, full)
             self._capacities = sizes
         except KeyboardInterrupt:
+            done[pooled[1]] = True
             raise Interrupted(batch(), done) from None
         return batch()
 
     def _calls(
-        self, work: Callable[[NDArray[Any]], Results], todo: NDArray[Any], step: int, threads: int | None
+        self, work: Callable[[NDArray[Any]], Results], pieces: Sequence[NDArray[Any]], threads: int | None
     ) -> Iterator[tuple[NDArray[Any], Results]]:
-        """Chunks of lanes over threads, in the order in which they finish."""
-        pieces = [todo[i : i + step] for i in range(0, len(todo), step)]
+        """Pieces of lanes over threads, in the order in which they finish."""
         workers = min(threads or _cores(), len(pieces)) if self.mode == "native" else 1
         if workers <= 1:
             for lanes in pieces:
@@ -402,12 +435,14 @@ class Kernel:
         self, seeds: ArrayLike, horizon: ArrayLike, warmup: ArrayLike, arrivals: ArrayLike, inputs: Mapping[str, Any]
     ) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
         """Seeds [lanes]; horizon, warm-up, arrival limit and inputs [columns, lanes]: checked."""
-        columns: list[NDArray[Any]] = [np.atleast_1d(np.asarray(seeds, dtype=np.uint64))]
-        for value in (horizon, warmup, arrivals, *self._inputs(inputs)):
-            columns.append(np.atleast_1d(np.asarray(value, dtype=np.float64)))
+        names = ("the horizon", "the warm-up", "the arrival limit", *(f"input {name}" for name in self.inputs))
+        given = (horizon, warmup, arrivals, *self._inputs(inputs))
+        columns: list[NDArray[Any]] = [_whole(seeds), *map(_numbers, given, names)]
         try:
             columns = [np.array(c) for c in np.broadcast_arrays(*columns)]
         except ValueError:
+            columns = []
+        if not columns or columns[0].ndim > 1:
             raise KernelError("seeds, times and inputs are scalars or have one entry per lane") from None
         end, start, limit = columns[1], columns[2], columns[3]
         if not (np.isfinite(end).all() and (end > 0).all()):
@@ -416,15 +451,55 @@ class Kernel:
             raise KernelError("the warm-up must be at least 0 and less than the horizon")
         if np.isfinite(limit).any() and not isinstance(self.program.arrival, ir.Poisson | ir.Renewal):
             raise KernelError("an arrival limit goes with poisson or renewal arrivals only")
-        if not (limit > 0).all():
-            raise KernelError("the arrival limit must be positive")
+        if not ((limit > 0) & (limit == np.floor(limit))).all():
+            raise KernelError("the arrival limit must be a positive whole number")
         return columns[0], np.stack(columns[1:])
 
 
 def _run(
-    build: NativeBuild | PortableBuild, seeds: NDArray[np.uint64], columns: NDArray[np.float64], lanes: NDArray[Any]
+    build: NativeBuild | PortableBuild,
+    seeds: NDArray[np.uint64],
+    columns: NDArray[np.float64],
+    groups: NDArray[Any] | None,
+    lanes: NDArray[Any],
 ) -> Results:
-    return build.run(seeds[lanes], columns[:, lanes])
+    return build.run(seeds[lanes], columns[:, lanes], None if groups is None else groups[lanes])
+
+
+def _whole(seeds: ArrayLike) -> NDArray[np.uint64]:
+    """Seeds as words [lanes]; KernelError unless they are whole numbers from 0 to 2^64 - 1."""
+    # A list of large numbers would become one of floats, and lose digits.
+    given = np.atleast_1d(np.asarray(seeds, None if hasattr(seeds, "dtype") else object))
+    if given.dtype.kind in "bu":
+        return given.astype(np.uint64)
+    if given.dtype.kind in "if" and ((given >= 0) & (given < 2.0**64) & (given == np.floor(given))).all():
+        return given.astype(np.uint64)
+    if given.dtype.kind == "O":
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            words = np.array([int(seed) for seed in given.ravel()], np.uint64)
+            if (words == given.ravel()).all():
+                return words.reshape(given.shape)
+    raise KernelError("seeds are whole numbers from 0 to 2^64 - 1")
+
+
+def _numbers(value: ArrayLike, name: str) -> NDArray[np.float64]:
+    """A time or an input as doubles; KernelError for NaN and what is no number."""
+    try:
+        column = np.atleast_1d(np.asarray(value, np.float64))
+    except (TypeError, ValueError, OverflowError):
+        raise KernelError(f"{name} is no number") from None
+    if np.isnan(column).any():
+        raise KernelError(f"{name} is not a number (NaN)")
+    return column
+
+
+def _pieces(lanes: NDArray[Any], step: int, groups: NDArray[Any] | None) -> list[NDArray[Any]]:
+    """Lanes cut into chunks of at most `step`, each of one group."""
+    parts = [lanes]
+    if groups is not None:
+        lanes = lanes[np.argsort(groups[lanes], kind="stable")]
+        parts = np.split(lanes, np.flatnonzero(np.diff(groups[lanes])) + 1)
+    return [part[i : i + step] for part in parts for i in range(0, len(part), step)]
 
 
 def _is_traced(value: Any) -> bool:
@@ -448,6 +523,19 @@ def _best_mode() -> str:
 
 _ACCELERATORS = ("jax_plugins", "jax_cuda12_plugin", "jax_cuda13_plugin", "jax_rocm7_plugin", "libtpu")
 """Packages without one of which JAX has no accelerator."""
+
+
+def _without_derivative(table: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """`table`, which JAX cannot see into: its derivative would come out as 0, and raises instead."""
+    import jax
+
+    made = jax.custom_jvp(table)
+
+    @made.defjvp
+    def refuse(_primals: Any, _tangents: Any) -> Any:
+        raise KernelError("a kernel in native mode has no derivative: use differences under common random numbers")
+
+    return made
 
 
 def _batched(call: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:

@@ -6,12 +6,12 @@ first kernel, run or sweep.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqc import ir
-from sqc.inputs import MAX_LANES, InputError, Number, Seeds, Values, grid, point, times
+from sqc.inputs import MAX_LANES, InputError, Number, Seeds, Values, point, times
 from sqc.inputs import seed as checked_seed
 from sqc.inputs import seeds as named_seeds
 from sqc.textform import plain, shortest
@@ -19,7 +19,7 @@ from sqc.textform import plain, shortest
 if TYPE_CHECKING:
     from sqc.kernel import Failure, Kernel
     from sqc.report import Report
-    from sqc.sweep import Sweep
+    from sqc.sweeps import Sweep
 
 
 class RunError(Exception):
@@ -53,13 +53,17 @@ class RunError(Exception):
         return document
 
 
+#: Rules of the whole run, which no session breaks: those of arrival limits.
+_OF_THE_RUN = ("R107", "R108", "R109")
+
+
 def _explain(failure: Failure, program: ir.Program, seed: int) -> str:
     from sqc.diagnostics import Diagnostic, Note, render
 
     lines = program.source.split("\n")
     span = failure.span
     line = lines[span.line - 1] if span and 0 < span.line <= len(lines) else ""
-    session = f", session {failure.session}" if span else ""  # a rule of the whole run has no session
+    session = "" if failure.code in _OF_THE_RUN else f", session {failure.session}"
     note = Note(f"at simulated time {shortest(failure.time)}{session}, seed {seed}")
     return render(Diagnostic(failure.code, failure.message, program.file, span, line, notes=(note,)))
 
@@ -100,13 +104,15 @@ class Program:
     number of sessions (the run ends when all have ended); `sets` maps input names to numbers or to
     texts of constant expressions (`"2 * 1e4"`). A wrong argument raises InputError, one line.
 
-    `cache_dir`, None at first, may name a folder that keeps compiled kernels between processes.
+    `cache_dir`, None at first, may name a folder that keeps compiled kernels between processes. `skip`, True at
+    first: equal iterations of step stages are taken at once, where that changes nothing but the time it takes.
     """
 
     def __init__(self, program: ir.Program) -> None:
         self.ir = program
         self.inputs: dict[str, float] = {declared.name: declared.default for declared in program.inputs}
         self.cache_dir: Path | None = None
+        self.skip = True
         self._kernels: dict[tuple[Any, ...], Kernel] = {}
 
     def __repr__(self) -> str:
@@ -119,21 +125,26 @@ class Program:
         capacities: Mapping[str, int] | None = None,
         mode: str | None = None,
         debug: bool = False,
+        skip: bool | None = None,
     ) -> Kernel:
         """The kernel: `kernel(seeds, horizon=..., warmup=..., C=2e4)` gives a dict of arrays with one
         entry per lane. Made once per choice of options and kept.
 
         `samples` keeps every sample (for single runs), `capacities` sets starting sizes, `mode` is
         `native`, `portable` or None for the best one here. With `debug` the invariants of the simulation are
-        checked at every settled instant; a lane on which one does not hold fails with R199.
+        checked at every settled instant; a lane on which one does not hold fails with R199. `skip`, if given, goes
+        before the program's.
         """
         from sqc.kernel import Kernel, keep_compilations
 
-        key = (samples, None if capacities is None else tuple(sorted(capacities.items())), mode, debug)
+        skip = self.skip if skip is None else skip
+        key = (samples, None if capacities is None else tuple(sorted(capacities.items())), mode, debug, skip)
         if key not in self._kernels:
             if self.cache_dir is not None:
                 keep_compilations(str(self.cache_dir))
-            self._kernels[key] = Kernel(self.ir, samples=samples, capacities=capacities, mode=mode, debug=debug)
+            self._kernels[key] = Kernel(
+                self.ir, samples=samples, capacities=capacities, mode=mode, debug=debug, skip=skip
+            )
         return self._kernels[key]
 
     def _times(self, horizon: Number, warmup: Number, arrivals: int | None) -> tuple[float, float, float]:
@@ -175,54 +186,56 @@ class Program:
         mode: str | None = None,
         threads: int | None = None,
         progress: Callable[[int, int], None] | None = None,
+        points: str | Path | Sequence[Mapping[str, Number]] | None = None,
+        baseline: Mapping[str, Number] | None = None,
+        until: Mapping[str, Number] | None = None,
+        max_seeds: int = 10_000,
+        out: str | Path | None = None,
+        resume: bool = False,
+        block: int | None = None,
     ) -> Sweep:
-        """Every seed at every combination of inputs, in one call of the kernel.
+        """Every seed at every point, all as lanes of one kernel.
 
         `seeds`: a count `n` for seeds 1..n, a text such as `7,9,20:30`, or the seeds themselves.
-        `sets` maps input names to one value or several. `progress` is called with the number of
-        lanes done and of all lanes. Failed lanes are listed in the result; Ctrl-C raises
-        SweepInterrupted, which has the finished lanes.
+        `sets` maps input names to one value or several, or to a text with ranges: `"1e4:2e5:12log"`;
+        every combination is a point. `points` are further ones, as mappings or in a file (CSV,
+        Parquet), each with every combination of `sets`; `sqc.sweeps.design` makes space-filling ones.
+        The points that `baseline` compares with are added where they are missing.
+
+        `until` maps metrics to a half width, `"1%"` of the mean or a number: seeds are added to each
+        point until its 95 % interval is that narrow, or it has `max_seeds`.
+
+        `out` is a folder that keeps the sweep, a Parquet file per block of lanes (`block` of them, or as
+        many as take some seconds); with `resume` the sweep that is there already goes on.
+
+        `progress` is called with the number of lanes done and of all lanes. Failed lanes are listed in
+        the result; Ctrl-C raises SweepInterrupted, which has the finished lanes.
         """
         end, start, limit = self._times(horizon, warmup, arrivals)
-        points = grid(sets or {}, self.inputs)
         named = named_seeds(seeds)
-        if len(points) * len(named) > MAX_LANES:
-            raise InputError(f"{len(points)} points x {len(named)} seeds are more than {MAX_LANES} runs")
-        import numpy as np
+        from sqc.sweeps.grids import combined, with_baseline
+        from sqc.sweeps.pointfile import read_points
 
-        from sqc.kernel import Interrupted
-        from sqc.sweep import Sweep, SweepInterrupted
+        given = read_points(Path(points)) if isinstance(points, str | Path) else points
+        every = combined(sets or {}, given, self.inputs)
+        if baseline:
+            every = with_baseline(every, baseline, self.inputs)
+        if len(every) * len(named) > MAX_LANES:
+            raise InputError(f"{len(every)} points x {len(named)} seeds are more than {MAX_LANES} runs")
+        from sqc.sweeps.experiment import Experiment
+        from sqc.sweeps.looks import until as checked_until
+        from sqc.sweeps.runner import run
+        from sqc.sweeps.store import Store
 
         kernel = self.kernel(mode=mode)
-        lane_seeds = np.tile(np.array(named, np.uint64), len(points))
-        columns = {
-            name: np.repeat([setting.get(name, default) for setting in points], len(named))
-            for name, default in self.inputs.items()
-        }
-        about: dict[str, Any] = {
-            "program": self.ir.file,
-            "inputs": self.inputs,
-            "points": points,
-            "seeds": named,
-            "horizon": end,
-            "warmup": start,
-            "arrivals": limit,
-            "mode": kernel.mode,
-        }
-        try:
-            batch = kernel.lanes(
-                lane_seeds,
-                horizon=end,
-                warmup=start,
-                arrivals=limit,
-                inputs=columns,
-                threads=threads,
-                progress=None if progress is None else lambda lanes: progress(lanes, len(lane_seeds)),
-            )
-        except Interrupted as stop:
-            partial = Sweep.of(stop.partial.metrics, stop.partial.failures, done=stop.done, **about)
-            raise SweepInterrupted(partial) from None
-        return Sweep.of(batch.metrics, batch.failures, **about)
+        stop = checked_until(until, max_seeds, named, kernel.metrics) if until else None
+        lanes = (tuple(every), named, end, start, limit)
+        experiment = Experiment(self.ir, self.inputs, *lanes, kernel.mode, stop, self.skip)
+        how: dict[str, Any] = {"threads": threads, "progress": progress, "block": block}
+        if out is None:
+            return run(experiment, kernel, **how)
+        with Store.begin(Path(out), experiment, kernel.metrics, resume) as store:
+            return run(experiment, kernel, store=store, **how)
 
     def summary(self) -> dict[str, Any]:
         """What the program has, JSON-ready: file, inputs, arrivals, trace, stages, flows, pools, observes,

@@ -39,7 +39,7 @@ _SUFFIX = ".kernel"
 _FAST = 1  # zlib level: machine code shrinks to a quarter, in a few hundredths of a second
 
 
-def place(folder: Path, program: ir.Program, capacities: Mapping[str, int]) -> Path | None:
+def place(folder: Path, program: ir.Program, capacities: Mapping[str, int], skip: bool = True) -> Path | None:
     """The file of a kernel, named by a hash of all that its machine code, statements and names depend on.
 
     None where that cannot be told: the kernel is not kept.
@@ -49,6 +49,7 @@ def place(folder: Path, program: ir.Program, capacities: Mapping[str, int]) -> P
             "program": ir.to_json(dataclasses.replace(program, file="", source="", trace=None), indent=None),
             "trace": program.trace is not None,
             "capacities": sorted(capacities.items()),
+            "skip": skip,
             "sqc": [VERSION, _code(), numpy.__version__],
             "processor": processor(),
         }

@@ -11,12 +11,14 @@ import reference
 import sqc
 from compare import change_differences, differences, sample_differences
 from generating import Case
-from harness import run
+from harness import Files, run
 from isolated import Hangs
 from reference import ReferenceRun
+from spellings import unequal_spellings
 
 #: The ways in which a run can go wrong, as `Comparison.kinds` names them.
 DIFFERS, OURS_FAILS, THEIRS_FAILS, BREAKS = "differs", "only ours fails", "only the reference fails", "ours breaks"
+SPELLING = "a spelling differs"
 
 #: How ours says that a program or its run is wrong.
 FAILURES = (sqc.CompileError, sqc.RunError, sqc.InputError)
@@ -29,30 +31,25 @@ LIMIT = 10.0
 class Comparison:
     """All runs of a case: `lines` say what differs; `refused` runs ended in an error on both sides.
 
-    `not_executed` runs ended with the error that says so: a refused leg, or its session. `unanswered` runs
-    are those that the reference did not finish in time; ours is not run there.
+    `unanswered` runs are those that the reference did not finish in time; ours is not run there.
     """
 
     lines: list[str] = field(default_factory=list)
     kinds: set[str] = field(default_factory=set)
     runs: int = 0
     refused: int = 0
-    not_executed: int = 0
     unanswered: int = 0
 
 
-def not_executed(error: Exception) -> bool:
-    """Whether ours ended a run because a leg, or a session with live legs, asked for more than a pool has."""
-    return isinstance(error, sqc.RunError) and error.failure.code in ("R115", "R124")
-
-
 def compare(case: Case, limit: int = 40) -> Comparison:
-    """Every seed at every setting; the whole sample lists and gauges are compared.
+    """Every spelling; every seed at every setting: the whole sample lists and gauges are compared.
 
     A run that fails must fail on both sides; the texts of the messages are not compared. At most
     `limit` lines are listed, and nothing is run after that many.
     """
-    result = Comparison()
+    result = Comparison(unequal_spellings(case))
+    if result.lines:
+        result.kinds.add(SPELLING)
     for sets in case.sets:
         for seed in case.seeds:
             result.runs += 1
@@ -73,18 +70,15 @@ def _one(case: Case, seed: int, sets: dict[str, float], result: Comparison) -> N
     where = f"seed {seed} {sets}: "
     refusal: str | None = None
     try:
-        expected = reference.run(case.source, seed=seed, sets=sets, limit=LIMIT, **times)
+        expected = reference.run(case.source, seed=seed, sets=sets, files=dict(case.files), limit=LIMIT, **times)
     except reference.Refused as error:
         refusal = str(error)
     except Hangs:
         result.unanswered += 1
         return
     try:
-        actual = run(case.source, seed=seed, sets=sets, **times)
+        actual = run(case.source, files=case.files, seed=seed, sets=sets, **times)
     except FAILURES as error:
-        if refusal is None and not_executed(error):
-            result.not_executed += 1
-            return
         if refusal is None:
             result.kinds.add(OURS_FAILS)
             result.lines.append(f"{where}{OURS_FAILS}: {error}")
@@ -93,9 +87,6 @@ def _one(case: Case, seed: int, sets: dict[str, float], result: Comparison) -> N
     except Exception as error:
         result.kinds.add(BREAKS)
         result.lines.append(f"{where}{BREAKS}: {type(error).__name__}: {error}")
-        return
-    if refusal is not None and "wait for each other" in refusal:
-        result.not_executed += 1  # its error for a deadlock at a join, which ours does not look for
         return
     if refusal is not None:
         result.kinds.add(THEIRS_FAILS)
@@ -130,12 +121,12 @@ def _rows(columns: Mapping[str, list[float]], names: tuple[str, ...]) -> list[tu
     return list(zip(*(columns[name] for name in names), strict=True))
 
 
-def replay_differences(source: str, measured: Mapping[str, Any]) -> list[str]:
+def replay_differences(source: str, measured: Mapping[str, Any], files: Files = ()) -> list[str]:
     """What differs when a recorded run is made again; one that was refused must be refused."""
     setting = {key: measured[key] for key in ("seed", "horizon", "warmup", "arrivals", "sets")}
     label = f"seed {setting['seed']} {setting['sets']}: "
     try:
-        ours = run(source, **setting)
+        ours = run(source, files=files, **setting)
     except FAILURES as error:
         return [] if "refused" in measured else [f"{label}{OURS_FAILS}: {error}"]
     if "refused" in measured:

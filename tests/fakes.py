@@ -18,6 +18,8 @@ import numpy as np
 from sqc import ir, irfile
 from sqc.diagnostics import CompileError, Diagnostic
 from sqc.report import Changes, Samples, label
+from sqc_runtime.histogram import Histogram, Pooled, added
+from sqc_runtime.statistics import bucket_number
 
 if TYPE_CHECKING:
     import pytest
@@ -54,8 +56,10 @@ SET = {
     "claim.wrong.value": 0.0,
     "claim.wrong.out_of_scope": 0.0,
     "claim.open.value": np.nan,
+    "claim.open.why": 3.0,
     "claim.open.out_of_scope": 0.0,
-    "claim.outside.value": 1.0,
+    "claim.outside.value": np.nan,
+    "claim.outside.why": 4.0,
     "claim.outside.out_of_scope": 1.0,
     "pool.P.kv[0].over_cap_queue": 2.0,
     "pool.P.kv[0].over_cap_need": 7.5,
@@ -80,7 +84,7 @@ POOL = (
 )
 ROW = ("count", "mean", "cv2", "p99")
 GAUGE = ("mean", "min", "max")
-CLAIM = ("value", "out_of_scope")
+CLAIM = ("value", "out_of_scope", "why")
 
 
 def metrics_of(program: ir.Program) -> tuple[str, ...]:
@@ -133,6 +137,7 @@ class RunResult:
 class LaneBatch:
     metrics: dict[str, np.ndarray[Any, Any]]
     failures: dict[int, Failure] = field(default_factory=dict)
+    pooled: Pooled = field(default_factory=dict)
 
 
 class KernelError(ValueError):
@@ -162,6 +167,15 @@ def samples(count: int, seed: int = 1) -> Samples:
     return Samples(time, np.arange(count), np.ones(count, np.int64), rng.exponential(2.0, count))
 
 
+def pooled(groups: np.ndarray[Any, Any], values: np.ndarray[Any, Any]) -> Pooled:
+    """Histograms of `client.response` by group: one sample a lane, its mean."""
+    found: Pooled = {}
+    for group, value in zip(groups.tolist(), values.tolist(), strict=False):
+        one = Histogram(bucket_number(value), np.ones(1, np.int64), value, value)
+        found = added(found, {group: {"client.response": one}})
+    return found
+
+
 CHANGES = Changes(np.array([0.0, 3.0, 8.0]), np.array([2.0, 0.0, 1.5]))
 """The change points of every gauge."""
 
@@ -177,6 +191,7 @@ class Kernel:
         self.options = options
         self.capacities = {"sessions": 64, "kv.entries": 32}
         self.mode = options.get("mode") or "native"
+        self.iterates: dict[str, str | None] = {}
 
     def emit(self, form: str) -> str:
         return f"module as {form}"
@@ -193,13 +208,15 @@ class Kernel:
         *,
         inputs: Mapping[str, np.ndarray[Any, Any]],
         progress: Callable[[int], None] | None = None,
+        pool: np.ndarray[Any, Any] | None = None,
         **_: Any,
     ) -> LaneBatch:
         lanes = [
             (int(seed), {name: float(values[k]) for name, values in inputs.items()}) for k, seed in enumerate(seeds)
         ]
         metrics = {name: np.array([lane_value(name, *lane, self.metrics) for lane in lanes]) for name in self.metrics}
-        batch = LaneBatch(metrics, {k: FAILURE for k, (seed, _) in enumerate(lanes) if seed in FAILING})
+        failures = {k: FAILURE for k, (seed, _) in enumerate(lanes) if seed in FAILING}
+        batch = LaneBatch(metrics, failures, {} if pool is None else pooled(pool, metrics["client.response.mean"]))
         if progress:
             progress(len(lanes))
         return batch
@@ -210,7 +227,10 @@ class InterruptedKernel(Kernel):
 
     def lanes(self, seeds: np.ndarray[Any, Any], **options: Any) -> LaneBatch:
         done = np.arange(len(seeds)) < len(seeds) // 2
-        raise Interrupted(super().lanes(seeds, **options), done)
+        batch, half = super().lanes(seeds, **options), len(seeds) // 2
+        if options.get("pool") is not None:
+            batch.pooled = pooled(options["pool"][:half], batch.metrics["client.response.mean"])
+        raise Interrupted(batch, done)
 
 
 def install(monkeypatch: pytest.MonkeyPatch, kernel: type[Kernel] = Kernel, failing: tuple[int, ...] = ()) -> None:

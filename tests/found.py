@@ -1,8 +1,8 @@
 """Programs on which ours and the reference once differed, kept in the corpus folder `found`.
 
 A program is `NAME.sq` with `NAME.json` in the corpus's format (`corpus/README.md`), so that it is
-replayed where the reference cannot run. A run that the reference refuses has `refused`, its
-message, in place of the report.
+replayed where the reference cannot run; a trace lies beside it, and `files` names it. A run that the
+reference refuses has `refused`, its message, in place of the report.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ def save(case: Case, folder: Path = FOUND) -> Path:
     stem = folder / f"z_{hashlib.sha256(case.source.encode()).hexdigest()[:10]}"
     runs = [measure(case, seed, sets) for sets in case.sets for seed in case.seeds]
     document = {"program": f"{stem.name}.sq", "measured_with": "pyserq 0.1.5.dev90", "runs": runs}
+    if case.files:
+        document["files"] = [name for name, _ in case.files]
+        for name, text in case.files:
+            (folder / name).write_text(text, encoding="utf-8")
     stem.with_suffix(".sq").write_text(case.source, encoding="utf-8")
     stem.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return stem.with_suffix(".sq")
@@ -37,7 +41,7 @@ def measure(case: Case, seed: int, sets: dict[str, float]) -> dict[str, Any]:
     """One run of the reference as an entry of `runs`."""
     setting = {"horizon": case.horizon, "warmup": case.warmup, "arrivals": case.arrivals, "sets": sets}
     try:
-        run = reference.run(case.source, seed=seed, **setting)  # type: ignore[arg-type]
+        run = reference.run(case.source, seed=seed, files=dict(case.files), **setting)  # type: ignore[arg-type]
     except reference.Refused as error:
         return {"seed": seed, **setting, "refused": str(error)}
     return {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sqc
-from reference import ReferenceRun
+from reference import ReferenceRun, written
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
@@ -25,10 +26,17 @@ CORPUS = TESTS / "corpus"
 FOUNDING = CORPUS / "04-cache.sq"
 
 
+Files = tuple[tuple[str, str], ...]
+"""The names and texts of what lies beside a program."""
+
+
 @functools.lru_cache(maxsize=32)
-def compiled(source: str) -> sqc.Program:
+def compiled(source: str, files: Files = ()) -> sqc.Program:
     """The program of a text; its kernel is built at its first run and kept with it."""
-    return sqc.compile(source=source)
+    if not files:
+        return sqc.compile(source=source)
+    with tempfile.TemporaryDirectory() as folder:
+        return sqc.compile(written(Path(folder), source, dict(files)))
 
 
 @functools.lru_cache(maxsize=32)
@@ -38,8 +46,8 @@ def corpus_program(name: str) -> sqc.Program:
 
 
 def run(source: str, **setting: Any) -> ReferenceRun:
-    """One run of ours of a program's text; takes what `run_of` takes."""
-    return run_of(compiled(source), **setting)
+    """One run of ours of a program's text; takes what `run_of` takes, and `files` (what lies beside the program)."""
+    return run_of(compiled(source, setting.pop("files", ())), **setting)
 
 
 def run_of(

@@ -32,6 +32,8 @@ HAPPENED: dict[str, Callable[[dict[str, Any]], bool]] = {
     "spill": lambda run: any(row["spills"] for row in run["pools"]),
     "reject": lambda run: any(row["rejected"] for row in run["pools"]),
     "over cap": lambda run: any(row["over_cap"] for row in run["pools"]),
+    "iterations": lambda run: any(row["iterations"] for row in run["stages"]),
+    "mixed": lambda run: any(row["mixed"] for row in run["stages"]),
 }
 LEASE_TIME = re.compile(r"(lease [\w\[\]]+ )\((?:[^()]|\([^()]*\))*\)")
 
@@ -45,12 +47,22 @@ def occurrences(case: Case) -> set[str] | None:
             seen |= {name for name, test in HAPPENED.items() if test(report)}
             if "block" in case.source and any(row["evicted_units"] for row in report["pools"]):
                 seen.add("by block")
-            endless = LEASE_TIME.sub(r"\1(inf)", case.source)
-            if endless != case.source and _run(case, endless, sets)["events"] != report["events"]:
+            if _lease_ends(case, sets, report):
                 seen.add("lease ends")
     except (reference.Refused, Hangs):
         return None
     return seen
+
+
+def _lease_ends(case: Case, sets: dict[str, float], report: dict[str, Any]) -> bool:
+    """Whether the run would be another one if leases had no end."""
+    endless = LEASE_TIME.sub(r"\1(inf)", case.source)
+    if endless == case.source:
+        return False
+    try:
+        return bool(_run(case, endless, sets)["events"] != report["events"])
+    except reference.Refused:
+        return True
 
 
 def _run(case: Case, source: str, sets: dict[str, float]) -> dict[str, Any]:
@@ -61,6 +73,7 @@ def _run(case: Case, source: str, sets: dict[str, float]) -> dict[str, Any]:
         arrivals=case.arrivals,
         seed=case.seeds[0],
         sets=sets,
+        files=dict(case.files),
         limit=5.0,
     ).report
 

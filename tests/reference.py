@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from isolated import Server, serve
@@ -56,18 +59,24 @@ def run(
     seed: int = 1,
     arrivals: int | None = None,
     sets: Mapping[str, float] | None = None,
+    files: Mapping[str, str] | None = None,
     limit: float = LIMIT,
+    server: Server | None = None,
 ) -> ReferenceRun:
-    """Compile and run a program text. Raises Refused, and `isolated.Hangs` after `limit` seconds."""
+    """Compile and run a program text; `files` lie beside it (a trace). Another release has a `server` of its own.
+
+    Raises Refused, and `isolated.Hangs` after `limit` seconds.
+    """
     call = {
         "source": source,
+        "files": dict(files or {}),
         "horizon": horizon,
         "warmup": warmup,
         "seed": seed,
         "arrivals": arrivals,
         "sets": {name: repr(float(value)) for name, value in (sets or {}).items()},
     }
-    answer = _SERVER.ask(call, limit)
+    answer = (server or _SERVER).ask(call, limit)
     if "refused" in answer:
         raise Refused(answer["refused"], answer["compiling"])
     return ReferenceRun(json.loads(answer["report"]), answer["samples"], answer["gauges"])
@@ -76,19 +85,36 @@ def run(
 _SERVER = Server(__file__)
 
 
+def release(folder: Path) -> Server:
+    """The process of the release that lies in a folder of packages."""
+    return Server(__file__, [str(folder)])
+
+
+def written(folder: Path, source: str, files: Mapping[str, str]) -> Path:
+    """The file of a program whose other files lie beside it, all written into the folder."""
+    for name, text in {"program.sq": source, **files}.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder / "program.sq"
+
+
 def _answer(call: dict[str, Any]) -> dict[str, Any]:
     """What the reference says to one call; runs in its process."""
     import pyserq
 
     compiling = True
+    files = call.pop("files")
     try:
-        program = pyserq.compile(**call)
-        compiling = False
-        report = pyserq.run(program)
+        with tempfile.TemporaryDirectory() as folder:  # a trace is read at the run
+            if files:
+                call["path"] = written(Path(folder), call.pop("source"), files)
+            program = pyserq.compile(**call)
+            compiling = False
+            report = pyserq.run(program)
     except Exception as error:
         return {"refused": str(error), "compiling": compiling}
     observes = {name: report.observe(name) for name in report.observes}
-    observes["client.response"] = report.client["response"]
+    if hasattr(report, "client"):
+        observes["client.response"] = report.client["response"]
     return {
         "report": report.json(),
         "samples": {name: _samples(observation) for name, observation in observes.items()},
@@ -102,4 +128,5 @@ def _samples(observation: Any) -> list[Sample]:
 
 
 if __name__ == "__main__":
+    sys.path[:0] = sys.argv[1:]
     serve(_answer)

@@ -7,13 +7,16 @@ Every program here is well-formed; whether a run is bad depends on an input, or 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import sqc
 from harness import compiled
+from sqc import ir
+from sqc.kernel import RUNTIME_CODES
 
 # Sessions arrive at 1, 2, 3, ... with serials 0, 1, 2, ...; serial 2 breaks the rule number `x`, at 3 or, after a
 # service of 0.5, at 3.5. With `x` = 0 no rule is broken. `nan` is 0/0, written so that it is not a constant.
@@ -95,14 +98,14 @@ fn main() {
   }
 }
 """
-REFUSED = """
+WAITING = """
 use "std/args";
 fn main() {
   let x = args.number("x", 0);
-  pool mem { cap 4; }
+  pool mem { cap 2 - x; }
   stage svc : delay;
-  workload { arrive renewal(1); }
-  server { fork { hold mem (cost(mem, 4 + x)) { run svc (cost(svc, 0.5)); } } join; }
+  workload { arrive batch(1); }
+  server { hold mem (cost(mem, 1)) { fork { hold mem (cost(mem, 1)) { run svc (cost(svc, 1)); } } join; } }
 }
 """
 BLOCK = """
@@ -122,6 +125,25 @@ fn main() {
   stage svc : fifo(1 + x);
   workload { arrive renewal(1); }
   server { run svc (cost(svc, 0.5)); }
+}
+"""
+STEPS = """
+use "std/args";
+fn main() {
+  let x = args.number("x", 0);
+  stage eng : step { budget 8; cost x == 0 ? 0.5 : (x == 1 ? 0 : (x == 2 ? -1 : 0 / (x - 3))); }
+  workload { arrive renewal(1); }
+  server { run eng prefill (cost(eng, 4)); }
+}
+"""
+PREEMPTS = """
+use "std/args";
+fn main() {
+  let x = args.number("x", 0);
+  pool kv { cap 10 - x; preempt lifo; }
+  stage eng : step { budget 100; cost tokens; memory kv; }
+  workload { arrive renewal(1); }
+  server { hold kv (cost(kv, 1)) { run eng prefill (cost(eng, 10)) growing kv; } }
 }
 """
 SHARED = """
@@ -177,9 +199,13 @@ BAD = {
     "a load beyond the allocation": Bad(MORE, 6, "R114", "load", "load mem (cost(mem, bad == 6", 3.25, 2),
     "an end with live legs": Bad(MORE, 7, "R115", "legs", None, 3.75, 2),
     "a growth of what was given back": Bad(GIVEN_BACK, 1, "R125", "given", "grow mem", 1.5, 0),
-    "a leg that is refused": Bad(REFUSED, 1, "R124", "leg", "hold mem", 1.0, 0),
+    "a session and its leg wait for each other": Bad(WAITING, 1, "R121", "wait for each other", "join", 10.0, 0),
     "a block of zero": Bad(BLOCK, 1, "R117", "block", "pool mem", 0.0),
     "half a server": Bad(SERVERS, 0.5, "R119", "servers", "stage svc", 0.0),
+    "an iteration that costs nothing": Bad(STEPS, 1, "R122", "cost", "stage eng", 1.0, 0),
+    "an iteration that costs less than nothing": Bad(STEPS, 2, "R122", "cost", "stage eng", 1.0, 0),
+    "an iteration whose cost is no number": Bad(STEPS, 3, "R122", "cost", "stage eng", 1.0, 0),
+    "iterations that take no time": Bad(PREEMPTS, 6, "R123", "no time", "stage eng", 1.0, 0),
     "a shared stage without capacity": Bad(SHARED, 1, "R120", "capacity", None, 0.0),
 }
 
@@ -199,7 +225,28 @@ def test_the_run_ends_with_its_reason(name: str) -> None:
         line = bad.source.split("\n")[failure.span.line - 1]
         assert line[failure.span.col - 1 :].startswith(bad.statement)
     assert bad.code in str(caught.value)
-    assert "seed 1" in str(caught.value)
+    assert f"at simulated time {bad.time:g}, session {failure.session}, seed 1" in str(caught.value)
+
+
+def test_a_loop_that_never_waits() -> None:
+    """The checker refuses such a program (E508); its IR, which anyone can write, ends the lane."""
+    server = "server { loop { run svc (cost(svc, 1)); } }"
+    program = sqc.compile(source=f"fn main() {{ stage svc : fifo; workload {{ arrive renewal(1); }} {server} }}")
+    (loop,) = program.ir.server
+    assert isinstance(loop, ir.Loop)
+    endless = replace(program.ir, server=(replace(loop, body=()),))
+    with pytest.raises(sqc.RunError) as caught:
+        sqc.Program(endless).run(seed=1, horizon=10)
+    failure = caught.value.failure
+    assert (failure.code, failure.time, failure.session) == ("R101", 1.0, 0)
+
+
+def test_every_code_is_tested() -> None:
+    elsewhere = {"R118": "test_streams", "R199": "test_invariants"}
+    here = {bad.code for bad in BAD.values()} | {"R107", "R108", "R109"}
+    assert here | set(elsewhere) == set(RUNTIME_CODES) - {"R102"}  # R101 comes first, after a thousand passes
+    for code, name in elsewhere.items():
+        assert code in Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -268,6 +315,7 @@ def test_arrival_limits_that_cannot_be_met(horizon: float, warmup: float, arriva
     with pytest.raises(sqc.RunError) as caught:
         compiled(LIMITED).run(seed=1, horizon=horizon, warmup=warmup, arrivals=arrivals)
     assert caught.value.failure.code == code
+    assert "session" not in str(caught.value).splitlines()[-1]
 
 
 def test_arrival_limit_that_is_met() -> None:

@@ -20,7 +20,7 @@ from harness import CORPUS, FOUNDING
 from sqc import ir
 from sqc.cli import main
 
-COMMANDS = ("check", "ir", "compile", "run", "sweep")
+COMMANDS = ("check", "ir", "compile", "run", "sweep", "show")
 CaptureFixture = pytest.CaptureFixture[str]
 
 
@@ -138,6 +138,12 @@ def test_ir_is_a_program(capsys: CaptureFixture, tmp_path: Path) -> None:
             json.dumps({"node": "Program", "version": ir.IR_VERSION}).encode(),
             "error[E109]: the file is not the IR of a program: Program in program has no field 'inputs'",
         ),
+        (
+            b"1" * 5000,
+            "error[E109]: the file is not the IR of a program: not JSON: "
+            "Exceeds the limit (4300 digits) for integer string conversion: value has 5000 digits; "
+            "use sys.set_int_max_str_digits() to increase the limit",
+        ),
         (b"\xff\xfe", "error[E107]: the file is not a text in UTF-8"),
         (None, "error[E108]: the file cannot be read: No such file or directory"),
     ],
@@ -177,7 +183,7 @@ def test_a_deeply_nested_ir_file(capsys: CaptureFixture, tmp_path: Path) -> None
 
 
 def test_a_program_on_standard_input(capsys: CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("a program"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a program"), encoding="ascii"))
     code, out, _ = sqc_(capsys, "check -")
     assert (code, out.splitlines()[0]) == (0, "<program>: ok")
 
@@ -263,7 +269,7 @@ def test_sweep_interrupted(capsys: CaptureFixture, monkeypatch: pytest.MonkeyPat
     fakes.install(monkeypatch, fakes.InterruptedKernel)
     code, out, err = sqc_(capsys, "sweep prog.sq --seeds 4 --horizon 10")
     assert code == 130
-    assert out.splitlines()[-1] == "interrupted: 2 of 4 runs are done"
+    assert out.splitlines()[-1] == "unfinished: 2 of 4 runs are done"
     assert err == "sqc sweep: interrupted; the table has what was finished\n"
 
 
@@ -315,6 +321,7 @@ def test_sweep_on_a_terminal(capsys: CaptureFixture, monkeypatch: pytest.MonkeyP
             "sqc compile: --emit x: no such choice (one of ir, llvm, assembly, jaxpr, stablehlo, hlo)",
         ),
         ("check prog.sq -- --C 1", "sqc check: inputs after -- are for run and sweep"),
+        ("run prog.sq --horizon 1 --dump=", "sqc run: --dump: the name of a folder is missing"),
     ],
 )
 def test_wrong_usage_is_one_line(capsys: CaptureFixture, line: str, message: str) -> None:
@@ -427,6 +434,32 @@ def test_light_commands_load_no_numerics(arguments: list[str]) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+SH = f'"{sys.executable}" -m sqc'
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.parametrize(
+    ("line", "code", "message"),
+    [
+        ("--help > /dev/full", 1, "sqc: No space left on device"),
+        ("check good.sq > /dev/full", 1, "sqc check: No space left on device"),
+        ("--help >&-", 1, "sqc: Bad file descriptor"),
+        ("check good.sq >&-", 1, "sqc check: Bad file descriptor"),
+        ("check - <&-", 1, "sqc check: Bad file descriptor"),
+        ("fmt - <&-", 1, "sqc fmt: Bad file descriptor"),
+        ("run good.sq --horizon 0 <&- >&-", 2, "sqc run: horizon 0: must be above 0"),
+        ("check missing.sq 2>&-", 1, ""),
+        ("check - < noise.sq", 1, "<stdin>: error[E107]: contains NUL bytes: this is no text file"),
+    ],
+)
+def test_streams_that_are_closed_or_full(line: str, code: int, message: str, tmp_path: Path) -> None:
+    """Processes of a shell: one line and an exit code."""
+    (tmp_path / "good.sq").write_text("fn main() { workload { } server { } }", encoding="utf-8")
+    (tmp_path / "noise.sq").write_bytes(bytes(range(256)))
+    done = subprocess.run(f"{SH} {line}", shell=True, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (code, "", message)
 
 
 def test_module_is_the_command_line() -> None:

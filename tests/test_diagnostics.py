@@ -145,6 +145,12 @@ CASES: list[tuple[str, str, str, str]] = [
     ("E512", program(server="run s (cost(s, w)); join;"), "join", "waits for nothing"),
     ("E513", program(server="fork { run s (cost(s, w)); }"), "fork", "never joins"),
     ("E514", program("stage t : ps(1); stage u : ps(2);", "run t, u (cost(t, u, w));"), "u", "how they are shared"),
+    (
+        "E516",
+        program("pool a { preempt lifo; }", "hold a (cost(a, 1)) { fork { run s (cost(s, w)); } join; }"),
+        "fork",
+        "may be preempted",
+    ),
     ("E515", program("pool a { }", "hold a (cost(a, 1)), a (cost(a, 1)) { run s (cost(s, w)); }"), "a", "`a` twice"),
 ]
 
@@ -197,6 +203,14 @@ def test_file(code: str, data: bytes | None, tmp_path: Path) -> None:
     assert found.code == code
     assert found.file == str(path)
     assert "\n" not in render(found)
+
+
+def test_a_byte_order_mark_is_no_column(tmp_path: Path) -> None:
+    (tmp_path / "prog.sq").write_bytes(b"\xef\xbb\xbffn main( { }")
+    with pytest.raises(CompileError) as caught:
+        compile_file(tmp_path / "prog.sq")
+    (found,) = caught.value.diagnostics
+    assert (found.span and found.span.col, found.source_line) == (10, "fn main( { }")
 
 
 def test_directory(tmp_path: Path) -> None:
@@ -331,6 +345,23 @@ def test_rendering(text: str, expected: str) -> None:
     assert render(found) == expected
 
 
+@pytest.mark.parametrize(
+    ("server", "message", "help"),
+    [
+        ("while (0.25) { run s (cost(s, w)); }", "always 0.25", "a probability is written: while (~bernoulli(0.25))"),
+        (
+            "hold kv (cost(kv, 6)) { run s (cost(s, w)); }",
+            "this asks for 6 units (8 in whole blocks) of `kv`, more than its cap of 7",
+            "such a request could never be admitted: raise the cap or ask for less",
+        ),
+    ],
+)
+def test_what_is_wrong_and_what_to_do(server: str, message: str, help: str) -> None:
+    (found,) = findings(program("pool kv { cap 7; block 4; }", server))
+    assert message in found.message
+    assert found.help == help
+
+
 def test_all_errors_of_the_text_at_once() -> None:
     text = """\
 use "std/args"
@@ -431,6 +462,14 @@ def session(body: str) -> str:
         ("branch (v) { run s (cost(s, w)); } else { run s (cost(s, w)); } branch (w > 1) { observe o = 1; }", []),
         ("set i = 0; while (i < 3) { branch (y) { } run s (cost(s, v)); set y = w; set i = i + 1; }", ["E406"]),
         ("fork { run s (cost(s, w)); } branch (w > 1) { observe o = 1; } join;", ["E406"]),
+        # ... and by all arms of its work
+        ("run s (cost(s, v ? w : 1)); branch (w > 1) { observe o = 1; }", ["E406"]),
+        ("run s (cost(s, v ? w : 2 * w)); branch (w > 1) { observe o = 1; }", []),
+        ("run s (cost(s, v && w)); branch (w > 1) { observe o = 1; }", ["E406"]),
+        ("run s (cost(s, w && v)); branch (w > 1) { observe o = 1; }", []),
+        ("set y = v ? w : 1; run s (cost(s, y)); branch (w > 1) { observe o = 1; }", ["E406"]),
+        ("set y = w; branch (v) { set y = 1; } run s (cost(s, y)); branch (w > 1) { observe o = 1; }", ["E406"]),
+        ("branch (v) { set y = w; } else { set y = -w; } run s (cost(s, y)); branch (w > 1) { observe o = 1; }", []),
     ],
 )
 def test_hidden_attributes_steer_nothing(server: str, codes: list[str]) -> None:
@@ -644,6 +683,8 @@ def test_loops_let_time_pass(body: str, server: str, codes: list[str]) -> None:
         ("pool p { evict by (waited); }", ["E401"]),
         ("pool p { preempt by (position, decoding, admission, w) requeue tail; }", []),
         ("pool p { preempt by (size); }", ["E401"]),
+        ("pool p { preempt by (w, computed > 3); }", ["E403"]),
+        ("pool p { queue by (computed); evict by (computed, -cached); }", []),
         ("stage q : ps(present * ~exp(1) + queue(s));", []),
         ("stage q : ps(w);", ["E403"]),
         ("stage q : fifo(2.5);", ["E305"]),
@@ -755,6 +796,12 @@ def test_traces_that_are_none(tmp_path: Path) -> None:
     for data, name, code in cases:
         (found,) = traced(tmp_path, data, name)
         assert (found.code, Path(found.file).name) == (code, "prog.sq")
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no /dev/zero here")
+def test_a_trace_without_an_end(tmp_path: Path) -> None:
+    (found,) = traced(tmp_path, "", "/dev/zero")
+    assert (found.code, found.message) == ("E106", "the trace is larger than 200 MB")
 
 
 def test_all_wrong_rows_at_once(tmp_path: Path) -> None:

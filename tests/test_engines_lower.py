@@ -515,6 +515,7 @@ REFUSED: list[tuple[str, str, str, str]] = [
     ("E305", engine(tokens="tokens cap 0;"), "0", "above 0"),
     ("E305", engine(tokens="tokens cap 8; granule 0;"), "0", "above 0"),
     ("E305", step("cost 1; granule 4; chunk 3;"), "4", "never get a token"),
+    ("E305", step("cost 1; granule 4; chunk max(2, residents);"), "4", "with at most 2"),
     ("E308", step(server="run e (cost(e, 1));"), "e", "is `prefill` or `decode`"),
     ("E308", step(server="tool on e (1);"), "e", "is `prefill` or `decode`"),
     (

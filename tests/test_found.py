@@ -19,9 +19,9 @@ FILES = sorted((CORPUS / "found").glob("*.json"))
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_recorded(path: Path) -> None:
     source = path.with_suffix(".sq").read_text(encoding="utf-8")
-    wrong = [
-        line for run in json.loads(path.read_text(encoding="utf-8"))["runs"] for line in replay_differences(source, run)
-    ]
+    document = json.loads(path.read_text(encoding="utf-8"))
+    files = tuple((name, (path.parent / name).read_text(encoding="utf-8")) for name in document.get("files", ()))
+    wrong = [line for run in document["runs"] for line in replay_differences(source, run, files)]
     assert not wrong, "\n".join(wrong[:40])
 
 

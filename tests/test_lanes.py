@@ -111,6 +111,23 @@ def test_inside_jit_and_vmap() -> None:
         assert bits({name: column[1] for name, column in mapped.items()}, 6) == alone("founding")
 
 
+@pytest.mark.parametrize("wide", [True, False])
+def test_inside_scan_and_map(wide: bool) -> None:
+    """A lane for each step of a loop of JAX; times and inputs may be the arrays instead of the seeds."""
+    source, inputs = PROGRAMS["founding"]
+    kernel = compiled(source).kernel()
+    with jax.enable_x64(wide):
+        seeds = np.arange(5, 9, dtype=np.uint32)
+        _, scanned = jax.lax.scan(lambda count, seed: (count + 1, kernel(seed, **SETTING, **inputs)), 0, seeds)
+        mapped = jax.lax.map(lambda seed: kernel(seed, **SETTING, **inputs), seeds)
+        spread = jax.jit(lambda end: kernel(7, horizon=end, warmup=30.0, **inputs))(
+            np.array([200.0, 300.0], np.float32)
+        )
+    for out in (scanned, mapped):
+        assert bits({name: column[:, 0] for name, column in out.items()}, 2) == alone("founding")
+    assert bits(spread, 1) == alone("founding")
+
+
 def test_samples_do_not_change_the_run() -> None:
     """A kernel that keeps every sample gives the same metrics, except the p99 of the histogram."""
     source, inputs = PROGRAMS["founding"]
@@ -128,7 +145,14 @@ import numpy as np
 import sqc
 assert len(jax.devices("cpu")) == int(sys.argv[1])
 kernel = sqc.compile(sys.argv[2]).kernel()
-batch = kernel.lanes(np.arange(1, 17, dtype=np.uint64), inputs={"C": 2e4}, horizon=300.0, warmup=30.0)
+seeds = np.arange(1, 17, dtype=np.uint64)
+batch = kernel.lanes(seeds, inputs={"C": 2e4}, horizon=300.0, warmup=30.0)
+mesh, lanes = jax.sharding.Mesh(np.array(jax.devices()), ("lanes",)), jax.sharding.PartitionSpec("lanes")
+shared = jax.jit(jax.shard_map(
+    lambda part: kernel(part, horizon=300.0, warmup=30.0, C=2e4), mesh=mesh, in_specs=lanes, out_specs=lanes,
+))(seeds.astype(np.uint32))
+for name, column in batch.metrics.items():
+    np.testing.assert_array_equal(np.asarray(shared[name]), column, err_msg=name)
 print(json.dumps({name: float(column[6]).hex() for name, column in batch.metrics.items()}))
 """
 

@@ -216,6 +216,17 @@ def test_a_file_that_is_not_there() -> None:
     (found,) = findings()
     assert (found.code, found.file) == ("E216", "main.sq")
     assert found.message == "cannot read the file: No such file or directory"
+    assert found.help == "a path is relative to the file that uses it"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("a" * 5000, "File name too long"), ("loop", "Too many levels of symbolic links")]
+)
+def test_a_file_that_cannot_be(name: str, message: str) -> None:
+    Path("loop.sq").symlink_to("loop.sq")
+    files(main=main_of("1", f'use "{name}.sq";'))
+    (found,) = findings()
+    assert (found.code, found.message) == ("E216", f"cannot read the file: {message}")
 
 
 GOLDEN = [

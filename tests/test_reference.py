@@ -32,10 +32,8 @@ TOLERANT_TEST = "cached >= K - 1e-6;"
 #: Capacities from no eviction at all to a rejection every few sessions.
 CAPACITIES = (2e5, 6e4, 4e4, 3e4, 2e4, 1.5e4, 1e4)
 
-#: Tests that share a profile, so that they can run side by side; each has other programs.
-PARTS = 4
-#: Programs of one test.
-PROGRAMS = 4
+#: Programs of each profile.
+PROGRAMS = 11
 
 
 def test_the_tolerant_program_differs_in_the_test_alone() -> None:
@@ -70,12 +68,11 @@ def test_whole_number_cache() -> None:
     assert not disagreements(case)
 
 
-@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("profile", list(PROFILES))
-def test_generated_programs(profile: str, part: int) -> None:
-    """16 programs of each of 13 profiles, 208 in all, each with three seeds at two settings of its input: 1248 runs."""
+def test_generated_programs(profile: str) -> None:
+    """11 programs of each of 18 profiles, 198 in all, each with three seeds at two settings of its input: 1188 runs."""
 
-    @seed(zlib.crc32(f"{profile} {part}".encode()))  # other programs for each test, the same on every run
+    @seed(zlib.crc32(profile.encode()))  # other programs for each test, the same on every run
     @settings(
         max_examples=PROGRAMS, derandomize=False, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
     )
@@ -100,6 +97,11 @@ HAPPENS = {
     "arrays": {"pool wait": 0.5, "evict": 0.15},
     "forks": {"pool wait": 0.2, "evict": 0.1},
     "state": {"pool wait": 0.5, "evict": 0.2},
+    "costs": {"pool wait": 0.6, "cached": 0.2, "evict": 0.2},
+    "traces": {"stage wait": 0.25, "evict": 0.1},
+    "sessions": {"pool wait": 0.6, "cached": 0.3, "evict": 0.3, "preempt": 0.15},
+    "engines": {"iterations": 0.8, "mixed": 0.25, "pool wait": 0.6, "preempt": 0.1, "lease ends": 0.1},
+    "stations": {"pool wait": 0.6, "stage wait": 0.2, "cached": 0.2, "evict": 0.2, "iterations": 0.05},
     "spill": {"evict": 0.5, "spill": 0.3, "by block": 0.2},
 }
 
@@ -107,16 +109,10 @@ HAPPENS = {
 @pytest.mark.parametrize("profile", list(PROFILES))
 def test_generated_programs_are_worth_comparing(profile: str) -> None:
     """The reference runs nine in ten to their end, and what the profile is about happens in them."""
-    count = 40
+    count = 30
     found = [occurrences(generate(Random(f"{profile} {number}"), profile)) for number in range(count)]
     ran = [seen for seen in found if seen is not None]
     assert len(ran) >= 0.8 * count
     counts = Counter(name for seen in ran for name in seen)
     rare = {name: counts[name] for name, share in HAPPENS.get(profile, {}).items() if counts[name] < share * len(ran)}
     assert not rare
-
-
-@pytest.mark.parametrize("profile", list(PROFILES))
-def test_a_number_is_a_program(profile: str) -> None:
-    """Two generations from the same state of randomness are equal, so that a search can name its programs by number."""
-    assert generate(Random("once"), profile) == generate(Random("once"), profile)

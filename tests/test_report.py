@@ -212,7 +212,7 @@ def test_gauges_at_the_edges() -> None:
     ],
 )
 def test_claims(value: float, outside: bool, result: str, counts: tuple[int, int], first: float | None) -> None:
-    row = ClaimRow.at_end("c", value, outside, end=7.5)
+    row = ClaimRow.at_end("c", value, outside, 2.0, end=7.5)
     assert (row.kind, row.result, (row.checked, row.failures), plain(row.first)) == ("at_end", result, counts, first)
     assert (row.note is None) == (result in ("holds", "fails"))
 
@@ -282,8 +282,8 @@ def test_a_test_that_is_always_0_is_noted() -> None:
 def test_gauges_and_claims_in_text() -> None:
     gauges = (GaugeRow("used", 3.98752, 0.24406, 0.0, 21.0), GaugeRow("odd", math.nan, math.nan, 0.2, math.inf))
     claims = (
-        *(ClaimRow.at_end("sure", 1.0, False, 7.25), ClaimRow.at_end("wrong", 0.0, False, 7.25)),
-        *(ClaimRow.at_end("open", math.nan, False, 7.25), ClaimRow.at_end("outside", 1.0, True, 7.25)),
+        *(ClaimRow.at_end("sure", 1.0, False, math.nan, 7.25), ClaimRow.at_end("wrong", 0.0, False, math.nan, 7.25)),
+        *(ClaimRow.at_end("open", math.nan, False, 3.0, 7.25), ClaimRow.at_end("outside", math.nan, True, 4.0, 7.25)),
     )
     sections = str(founding_report(gauges=gauges, claims=claims)).split("\n\n")
     assert [section.split()[0] for section in sections] == [
@@ -302,8 +302,8 @@ def test_gauges_and_claims_in_text() -> None:
         "wrong    at end          fails        1         1   7.25",
         "open     at end  not evaluated        0         0    NaN",
         "outside  at end   out of scope        0         0    NaN",
-        "note: open is not evaluated: sessions are live at the end",
-        "note: outside is out of scope: a session fails `given`",
+        "note: open is not evaluated: 3 sessions live at the end",
+        "note: outside is out of scope: session 4 fails `given`",
     ]
 
 

@@ -140,9 +140,9 @@ class Cache:
         """What an entry remembers of its session."""
         return {field: m.f(copy + entry) for field, copy in self.snapshot.items()}
 
-    def keep_for(self, m: Memory, serial: Any, attributes: Mapping[int, Any], size: Any, i: Any) -> None:
+    def keep_for(self, m: Memory, owner: Any, serial: Any, attributes: Mapping[int, Any], size: Any, i: Any) -> None:
         """Add `size` units to what a session that has ended has here, released now; an entry that is new
-        remembers these attributes."""
+        remembers these attributes. `owner`: its slot, 0 if it is forgotten."""
         assert self.serial is not None
         names = self.serial
 
@@ -153,7 +153,7 @@ class Cache:
         found = self.is_entry(node)
         known = {field: where(found, old, attributes[field]) for field, old in self.attributes_of(m, node).items()}
         (there,) = m.when(found, lambda: (self._unlink(m, node, i),), (m.full(0.0, np.float64),))
-        self._insert(m, m.full(0, np.uint32), serial, there + size, i, known)
+        self._insert(m, owner, serial, there + size, i, known)
 
     def _insert(self, m: Memory, owner: Any, serial: Any, size: Any, i: Any, attributes: Mapping[int, Any]) -> None:
         """A new entry at the end of the list."""

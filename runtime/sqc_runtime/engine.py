@@ -7,7 +7,6 @@ hands over the batch. Here are the lists, the end of an iteration, and what is m
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,10 @@ import numpy as np
 from .core import INF, Core
 from .heap import Heap
 from .memory import Memory
-from .ops import as_u32, ceil, exp, floor, greater, lesser, log, where
+from .ops import as_u32, greater, lesser, where
 from .ring import ONE, member
 from .stages import Stage, Uses
-from .statistics import Row
+from .tokens import Gaps, Repeats, TokenTimes
 
 ZERO = np.uint32(0)
 PREFILL, DECODE = np.uint32(1), np.uint32(2)
@@ -36,6 +35,8 @@ class Planning:
         """The number of the stage (0: nothing is being planned)."""
         self.member, self.stamp, self.index = u("plan.member"), u("plan.stamp"), u("plan.index")
         """`stamp`: the number of the attempt. `index`: how many residents have been gone through in their order."""
+        self.round = u("plan.round")
+        """The number of the statement that serves: each goes once through those that have no tokens yet."""
         self.left, self.budget, self.chunk = f("plan.left"), f("plan.budget"), f("plan.chunk")
         self.preempted, self.admitted = f("plan.preempted"), f("plan.admitted")
 
@@ -64,7 +65,7 @@ class Engine(Stage):
             layout.shared_field("u", "job.considered"),
             layout.shared_field("u", "job.joined"),
         )
-        """The attempt in which it was gone through, and during or after which it came."""
+        """The round in which it was gone through, the attempt during or after which it came."""
         self.order = layout.shared_field("f", "job.order")
         self._iterations, self.served = layout.f(f"{name}.iterations", members), layout.f(f"{name}.served", members)
         self._decode_steps, self._decode_sum, self._decode_time = (
@@ -74,6 +75,8 @@ class Engine(Stage):
         self._gaps = Gaps(core, name, members)
         self.times: TokenTimes
         """Set when the rows exist."""
+        self.take_equal: Callable[[Memory, Any], None] | None = None
+        """Set where equal iterations may be taken at once: done at the end of one, while its batch is there."""
 
     @staticmethod
     def signal_names(name: str) -> list[str]:
@@ -129,6 +132,16 @@ class Engine(Stage):
             return k + ONE, total + value(m.u(self._cell(base, k, i)))
 
         return m.loop(lambda k, _: k < count, add, (m.full(0, np.uint32), m.full(0.0, np.float64)))[1]
+
+    def least_of_batch(self, m: Memory, i: Any, lesser_of: Callable[[Any, Any], Any]) -> Any:
+        """`lesser_of(session, least so far)` over the batch, from +inf, until it is 0 or less."""
+        count = m.u(member(self._batched, i))
+
+        def look(k: Any, least: Any) -> tuple[Any, Any]:
+            return k + ONE, lesser_of(m.u(self._cell(self._batch, k, i)), least)
+
+        start = (m.full(0, np.uint32), m.full(INF, np.float64))
+        return m.loop(lambda k, least: (k < count) & (least > 0), look, start)[1]
 
     def each_batched(self, m: Memory, i: Any, body: Callable[[Any], None]) -> None:
         """`body` for each session of the batch, in its order (it must leave the batch as it is)."""
@@ -224,10 +237,12 @@ class Engine(Stage):
         self._take_out(m, self._batch, member(self._batched, i), slot, i)
         m.setf(self.core.sf(slot, self.tokens), 0.0)
 
-    def displace(self, m: Memory, i: Any) -> None:
-        """The batch is empty again."""
-        self.each_batched(m, i, lambda slot: m.setf(self.core.sf(slot, self.tokens), 0.0))
+    def displace(self, m: Memory, slot: Any, i: Any) -> None:
+        """Of the batch only this session stays."""
+        tokens = m.f(self.core.sf(slot, self.tokens))
+        self.each_batched(m, i, lambda other: m.setf(self.core.sf(other, self.tokens), 0.0))
         m.setu(member(self._batched, i), ZERO)
+        self.batch(m, slot, tokens, i)
 
     def batched(self, m: Memory, i: Any) -> Any:
         """How many sessions are in the batch (uint32)."""
@@ -274,12 +289,48 @@ class Engine(Stage):
             m.when(done, end)
 
         self.each_batched(m, i, end_of_step)
+        if self.take_equal is not None:
+            self.take_equal(m, i)
         m.setu(member(self._batched, i), ZERO)
         m.setu(member(self._runs, i), ZERO)
         for name in SIGNALS:
             m.setf(core.signals.at(f"{self.name}.{name}", i), 0.0)
         self._compact(m, i)
         return m.full(0, np.uint32)
+
+    # -- equal iterations at once
+    def count_off(self, m: Memory, start: Any, cost: Any, until: Any, most: Any) -> tuple[Any, Any, Any, Any]:
+        """How many iterations of this cost end before `until`, `most` at most (a double), when the last one ends,
+        and the shortest and the longest time between two ends: the clock is a sum of rounded numbers."""
+
+        def more(count: Any, time: Any, *_: Any) -> Any:
+            return (count < most) & (time + cost < until) & (time + cost > time)
+
+        def add(count: Any, time: Any, least: Any, largest: Any) -> tuple[Any, ...]:
+            gap = (time + cost) - time
+            return count + 1.0, time + cost, lesser(gap, least), greater(gap, largest)
+
+        nothing, never = m.full(0.0, np.float64), m.full(INF, np.float64)
+        count, time, least, largest = m.loop(more, add, (nothing, start, never, nothing))
+        return count, time, least, largest
+
+    def repeat(self, m: Memory, i: Any, r: Repeats) -> None:
+        """The iteration that has just given its tokens, over again: a token for everybody in the batch each time."""
+        core = self.core
+        decoders = m.u(member(self._batched, i)).astype(np.float64)
+
+        def each(slot: Any) -> None:
+            m.addf(core.sf(slot, self.remaining), -r.count)
+            self.times.tokens(m, slot, r.count, r.time)
+
+        self.each_batched(m, i, each)
+        self._gaps.note_many(m, i, decoders, r)
+        m.addf(member(self._iterations, i), r.count)
+        m.addf(member(self.served, i), r.count * decoders)
+        carried = m.f(core.warm) * r.count
+        m.addf(member(self._decode_steps, i), carried)
+        m.addf(member(self._decode_sum, i), carried * decoders)
+        m.addf(member(self._decode_time, i), carried * r.cost)
 
     def _compact(self, m: Memory, i: Any) -> None:
         """Close the gaps of those that have left."""
@@ -314,144 +365,3 @@ class Engine(Stage):
             "itl_p99": self._gaps.quantile(m, i, 0.99),
             "idle_with_work": m.u(member(self._idle, i)).astype(np.float64),
         }
-
-
-_RATIO = float(np.log(1.01))
-_FIRST, _LAST = -2400, 2400
-"""Buckets of 1 %, of 4e-11 to 2e10; what is beyond counts in the outermost. Below the first: values <= 0."""
-_BUCKETS = _LAST - _FIRST + 2
-
-
-class Gaps:
-    """The gaps between tokens of the members of a stage: exact mean, quantiles to 1 %."""
-
-    def __init__(self, core: Core, name: str, members: int):
-        self.core, layout = core, core.layout
-        self._n, self._sum = layout.f(f"{name}.gaps", members), layout.f(f"{name}.gaps.sum", members)
-        self._bank = layout.histograms
-        self._counts = layout.region(self._bank, f"{name}.gaps.buckets", _BUCKETS * members)
-        self._least = layout.f(f"{name}.gaps.least", _BUCKETS * members)
-        self._largest = layout.f(f"{name}.gaps.largest", _BUCKETS * members)
-
-    def _at(self, base: int, bucket: Any, i: Any) -> Any:
-        first = member(base, i, _BUCKETS)
-        return bucket + as_u32(first)
-
-    def note(self, m: Memory, i: Any, value: Any) -> None:
-        def keep() -> None:
-            m.addf(member(self._n, i), 1.0)
-            m.addf(member(self._sum, i), value)
-            place = floor(log(value) / m.opaque(m.full(_RATIO, np.float64)))
-            place = lesser(greater(place, float(_FIRST)), float(_LAST)) - (_FIRST - 1.0)
-            bucket = where(value > 0, place, 0.0).astype(np.uint32)
-            counts, least, largest = (self._at(b, bucket, i) for b in (self._counts, self._least, self._largest))
-            fresh = m.load(self._bank, counts) == 0
-            m.update(self._bank, counts, lambda old: old + ONE)
-            m.update("f", least, lambda old: where(fresh | (value < old), value, old))
-            m.update("f", largest, lambda old: where(fresh | (value > old), value, old))
-
-        m.when(m.f(self.core.warm) > 0, keep)
-
-    def mean(self, m: Memory, i: int) -> Any:
-        return m.f(member(self._sum, i)) / m.f(member(self._n, i))
-
-    def quantile(self, m: Memory, i: int, q: float) -> Any:
-        count = m.f(member(self._n, i))
-        rank = greater(ceil(q * count), 1.0)
-
-        def seen(bucket: Any) -> Any:
-            return m.load(self._bank, self._at(self._counts, bucket, i)).astype(np.float64)
-
-        def up(bucket: Any, below: Any) -> tuple[Any, Any]:
-            return bucket + ONE, below + seen(bucket)
-
-        def on(bucket: Any, below: Any) -> Any:
-            return (bucket < np.uint32(_BUCKETS - 1)) & (below + seen(bucket) < rank)
-
-        bucket, _ = m.loop(on, up, (m.full(0, np.uint32), m.full(0.0, np.float64)))
-        middle = exp((bucket.astype(np.float64) + (_FIRST - 0.5)) * _RATIO)
-        middle = where(bucket == 0, 0.0, middle)
-        least, largest = m.f(self._at(self._least, bucket, i)), m.f(self._at(self._largest, bucket, i))
-        return where(count > 0, lesser(greater(middle, least), largest), np.nan)
-
-
-class TokenTimes:
-    """When a turn's tokens came: the rows `ttft` and `tpot`, and the gaps between tokens.
-
-    Fields are those of a session's slot (`owner` of a leg). The first token is provisional until it is known
-    that nobody computes it anew.
-    """
-
-    def __init__(self, core: Core, ttft: Row, tpot: Row, owner: Callable[[Memory, Any], Any]):
-        self.core, self._ttft, self._tpot, self._owner = core, ttft, tpot, owner
-        f, u = partial(core.layout.field, "f"), partial(core.layout.field, "u")
-        self._count, self._first, self._last = f("tokens.count"), f("tokens.first"), f("tokens.last")
-        self._warm = f("tokens.warm")
-        self._settled, self._decoded = u("tokens.settled"), u("tokens.decoded")
-        self._stage, self._interrupted = u("tokens.stage"), u("tokens.interrupted")
-
-    def turn_starts(self, m: Memory, slot: Any) -> None:
-        core = self.core
-        m.setf(core.sf(slot, self._count), 0.0)
-        for field in (self._settled, self._decoded, self._stage, self._interrupted):
-            m.setu(core.su(slot, field), ZERO)
-
-    def token(self, m: Memory, engine: Engine, job: Any, decoded: Any, i: Any) -> None:
-        """A decoded token, or the end of a prefill, now."""
-        core, slot, now = self.core, self._owner(m, job), m.f(self.core.now)
-        number, stage = np.uint32(engine.uses.number), core.su(slot, self._stage)
-        count = core.sf(slot, self._count)
-        again = (m.u(core.su(slot, self._interrupted)) != 0) & (m.u(stage) == number)
-        further = (m.f(count) > 0) & (decoded | (m.u(core.su(slot, self._decoded)) != 0) | again)
-
-        def one_more() -> None:
-            engine.gap(m, i, now - m.f(core.sf(slot, self._last)))
-            m.addf(count, 1.0)
-
-        def first() -> None:
-            m.setf(count, 1.0)
-            m.setf(core.sf(slot, self._first), now)
-            m.setf(core.sf(slot, self._warm), m.f(core.warm))
-
-        m.either(further, one_more, first)
-        m.setf(core.sf(slot, self._last), now)
-        m.setu(stage, number)
-        m.setu(core.su(slot, self._interrupted), ZERO)
-
-        def decodes() -> None:
-            self._settle(m, slot)
-            m.setu(core.su(slot, self._decoded), ONE)
-
-        m.when(decoded, decodes)
-
-    def decode_starts(self, m: Memory, job: Any) -> None:
-        """A decode run begins: a first token of this instant is final."""
-        core, slot = self.core, self._owner(m, job)
-        fresh = (m.f(core.sf(slot, self._count)) > 0) & (m.f(core.sf(slot, self._first)) == m.f(core.now))
-        m.when(fresh, lambda: self._settle(m, slot))
-
-    def interrupted(self, m: Memory, job: Any) -> None:
-        """The request is preempted."""
-        m.setu(self.core.su(self._owner(m, job), self._interrupted), ONE)
-
-    def _settle(self, m: Memory, slot: Any) -> None:
-        core, settled = self.core, self.core.su(slot, self._settled)
-
-        def enter() -> None:
-            m.setu(settled, ONE)
-            warm = m.f(core.sf(slot, self._warm)) > 0
-            m.when(warm, lambda: self._ttft.record(m, self._until_first(m, slot), slot))
-
-        m.when(m.u(settled) == ZERO, enter)
-
-    def _until_first(self, m: Memory, slot: Any) -> Any:
-        return m.f(self.core.sf(slot, self._first)) - m.f(self.core.sf(slot, self.core.turn_start))
-
-    def turn_ends(self, m: Memory, slot: Any, response: Any) -> None:
-        count = m.f(self.core.sf(slot, self._count))
-        m.when(count > 0, lambda: self._settle(m, slot))
-
-        def record() -> None:
-            self._tpot.record(m, (response - self._until_first(m, slot)) / (count - 1.0), slot)
-
-        m.when(count >= 2, record)

@@ -37,7 +37,7 @@ class Line:
 
 
 class SingleFifo(Stage):
-    """One server, no array, no preemption: the finish is a pair of registers."""
+    """One server, no array, no job is taken out: the finish is a pair of registers."""
 
     def __init__(self, core: Core, name: str, uses: Uses):
         super().__init__(core, name, uses)

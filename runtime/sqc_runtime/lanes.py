@@ -17,7 +17,10 @@ Simulate = Callable[..., dict[str, Any]]
 
 
 def lockstep_lanes(layout: Layout, simulate: Simulate, data: np.ndarray[Any, Any]) -> Callable[..., dict[str, Any]]:
-    """All lanes of a call side by side: `f(seeds, *columns) -> results`, metrics as [lanes, metrics]."""
+    """All lanes of a call side by side: `f(seeds, *columns) -> results`, metrics as [lanes, metrics].
+
+    The banks that a caller may look at, as each lane left them, are among the results under their names.
+    """
 
     def lanes(seeds: Array, *columns: Array) -> dict[str, Any]:
         count = seeds.shape[0]
@@ -25,7 +28,7 @@ def lockstep_lanes(layout: Layout, simulate: Simulate, data: np.ndarray[Any, Any
         nz = columns[0] * 0.0 * -1.0
         memory = LockstepMemory({**banks, "d": jnp.asarray(data)}, count, nz)
         out = simulate(memory, seeds, *columns)
-        keep = {"x": memory.banks["x"]} if layout.size["x"] else {}
+        keep = {bank: memory.banks[bank] for bank in ("x", "h", "f") if layout.size[bank]}
         return {**out, "metrics": jnp.stack(list(out["metrics"].values()), axis=-1), **keep}
 
     return lanes

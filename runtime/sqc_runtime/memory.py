@@ -3,7 +3,8 @@
 Everything a lane owns (registers, session slots, queues, heaps, statistics) lives at a fixed
 address of one of a few *banks*: `f` (float64), `u` (uint32), for runs that keep their samples `x`
 (float64), on the portable path `h` (uint32, the histograms), and the read-only `d` (float64, a
-trace). Code reads like sequential code: load, compute, store.
+trace). On the native path `h` and `e` (float64, least and largest samples) are for the histograms that
+lanes of one call add up. Code reads like sequential code: load, compute, store.
 
 Two classes share one interface:
 
@@ -27,7 +28,7 @@ from .ops import scaled
 Addr = Any  # a Python int, or a uint32 value
 Value = Any
 
-DTYPES = {"f": np.float64, "u": np.uint32, "h": np.uint32, "x": np.float64, "d": np.float64}
+DTYPES = {"f": np.float64, "u": np.uint32, "h": np.uint32, "x": np.float64, "d": np.float64, "e": np.float64}
 
 
 class Layout:

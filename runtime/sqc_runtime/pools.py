@@ -64,8 +64,6 @@ class Pool:
         else:
             self._ring = Ring(layout, name, core.slots, members)
         self.growers = Ring(layout, f"{name}.growers", core.slots, members) if traits.grows else None
-        self.stalled: int | None = None
-        """Set where runs on step stages grow: how many residents wait for more."""
         self.over_queue, self.over_need = register("over_cap_queue"), register("over_cap_need")
 
     @staticmethod
@@ -233,8 +231,6 @@ class Pool:
         growing = m.full(0.0, np.float64)
         if self.growers is not None:
             growing = (m.u(self.growers.tail(i)) - m.u(self.growers.head(i))).astype(np.float64)
-        if self.stalled is not None:
-            growing = growing + m.f(member(self.stalled, i))
         stalled = (growing > 0) & (growing >= m.f(self.signal("holders", i)))
         return rows | {
             "mean_wait": m.f(self.counter("wait", i)) / m.f(self.counter("waits", i)),

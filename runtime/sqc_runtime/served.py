@@ -17,7 +17,7 @@ class Served(Stage):
 
     def __init__(self, core: Core, name: str, uses: Uses, stale: int):
         super().__init__(core, name, uses)
-        self._heap = Heap(core.layout, name, core.slots + (stale if uses.preempts else 0))
+        self._heap = Heap(core.layout, name, core.slots + (stale if uses.removes else 0))
 
     def clear(self, m: Memory) -> None:
         self._heap.clear(m)
@@ -28,7 +28,7 @@ class Served(Stage):
     def serve(self, m: Memory, slot: Any, work: Any) -> None:
         """The job is in service from now on."""
         time, seq = self.starts(m, slot, work)
-        if not self.uses.preempts:
+        if not self.uses.removes:
             self._heap.push(m, time, seq, slot)
             return
         full = self._heap.full(m)
@@ -38,7 +38,7 @@ class Served(Stage):
     def finish(self, m: Memory) -> Any:
         seq = self._heap.seq(m)
         slot = self._heap.pop(m)
-        if not self.uses.preempts:
+        if not self.uses.removes:
             self.ended(m, slot, self.member_of(m, slot))
             return slot
 

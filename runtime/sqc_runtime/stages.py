@@ -23,7 +23,7 @@ class Uses:
     members: int = 1
     number: int = 1
     """Its number among the program's stages, from 1."""
-    preempts: bool = False
+    removes: bool = False
     """Sessions can be taken out of the stage before their job is done."""
     work: bool = False
     """The unfinished work is read."""
@@ -52,7 +52,7 @@ class Stage:
         self._completed = layout.f(f"{name}.completed", members)
         self._wait, self._service = layout.f(f"{name}.wait", members), layout.f(f"{name}.service", members)
         self._member = layout.shared_field("u", "job.member") if members > 1 else None
-        if uses.preempts:
+        if uses.removes:
             self._at, self._seq = layout.shared_field("u", "job.stage"), layout.shared_field("f", "job.seq")
         self._jobs = None
         if uses.work and self.lists:
@@ -77,7 +77,7 @@ class Stage:
         raise NotImplementedError
 
     def remove(self, m: Memory, slot: Any) -> None:
-        """Take the job of this session out, unfinished (of programs that preempt)."""
+        """Take the job of this session out, unfinished (of stages with `removes`)."""
         raise NotImplementedError
 
     def settle(self, m: Memory) -> None:
@@ -122,7 +122,7 @@ class Stage:
         return self._estimates.price(m, i, held, extra)
 
     def has(self, m: Memory, slot: Any) -> Any:
-        """Whether the session's job is here (of programs that preempt)."""
+        """Whether the session's job is here (of stages with `removes`)."""
         return m.u(self.core.su(slot, self._at)) == np.uint32(self.uses.number)
 
     # -- bookkeeping
@@ -137,7 +137,7 @@ class Stage:
         m.setf(core.sf(slot, self.entered), m.f(core.now))
         if self._member is not None:
             m.setu(core.su(slot, self._member), as_u32(i))
-        if self.uses.preempts:
+        if self.uses.removes:
             m.setu(core.su(slot, self._at), np.uint32(self.uses.number))
             m.setf(core.sf(slot, self._seq), 0.0)
         if self._jobs is not None:
@@ -151,7 +151,7 @@ class Stage:
         now, seq = m.f(core.now), core.next_seq(m)
         if self.waits:
             m.setf(core.sf(slot, self.started), now)
-        if self.uses.preempts:
+        if self.uses.removes:
             m.setf(core.sf(slot, self._seq), seq)
         if self._jobs is not None:
             m.setf(core.sf(slot, self._until), now + work)
@@ -161,7 +161,7 @@ class Stage:
         """The job is no longer here."""
         core = self.core
         m.addf(core.signals.at(self.name, i), -1.0)
-        if self.uses.preempts:
+        if self.uses.removes:
             m.setu(core.su(slot, self._at), np.uint32(0))
             m.setf(core.sf(slot, self._seq), 0.0)
         jobs = self._jobs

@@ -7,6 +7,7 @@ that reports a single seed keeps every sample besides, as (time, session, turn, 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,21 @@ def bucket_middle(bucket: Any) -> Any:
     return where(rank == 0, 0.0, where(rank < 0, -middle, middle))
 
 
+def bucket_number(value: float) -> int:
+    """`bucket_of` a plain number."""
+    bits = int(np.float64(abs(value)).view(np.int64)) >> _SHIFT
+    rank = min(max(bits - (_LOWEST - 1), 0), _HALF)
+    return (-rank if value < 0 else rank) + _HALF
+
+
+@cache
+def bucket_middles() -> np.ndarray[Any, np.dtype[np.float64]]:
+    """`bucket_middle` of every bucket, as an array."""
+    edges = (np.arange(_LOWEST, _LOWEST + _HALF + 1) << _SHIFT).view(np.float64)
+    middles = np.sqrt(edges[:-1]) * np.sqrt(edges[1:])
+    return np.concatenate([-middles[::-1], [0.0], middles])
+
+
 class Row:
     """One row of statistics; `samples` > 0 keeps that many samples at most (bank `x`)."""
 
@@ -61,6 +77,11 @@ class Row:
             self._least, self._largest = f(f"{name}.least"), f(f"{name}.largest")
             self._bank = core.layout.histograms
             self._buckets = core.layout.region(self._bank, f"{name}.buckets", BUCKETS)
+
+    @property
+    def histogram(self) -> tuple[str, int, int, int]:
+        """The bank of the histogram, its first cell there, the registers of the least and the largest sample."""
+        return self._bank, self._buckets, self._least, self._largest
 
     def clear(self, m: Memory) -> None:
         """Set the registers that do not start at zero."""

@@ -104,7 +104,7 @@ class _Amounts:
     def statement(self, node: tree.Node) -> None:
         match node:
             case tree.Branch(guard=guard, probability=False) | tree.While(guard=guard):
-                self.guard(guard)
+                self.guard(guard, "while (~bernoulli({}))" if isinstance(node, tree.While) else "branch with ({})")
             case tree.Run(work=work) | tree.Serve(work=work) | tree.Transfer(work=work):
                 self.amount(work)
             case tree.Grow(amount=amount) | tree.Load(amount=amount):
@@ -121,11 +121,19 @@ class _Amounts:
         for option in stage.options("granule"):
             granule = self.values.constant(option.values[0])  # type: ignore[arg-type]
             for cap in stage.options("chunk"):
-                most = self.values.constant(cap.values[0])  # type: ignore[arg-type]
+                most = self.least(cap.values[0])
                 if granule is not None and most is not None and 0 < most < granule:
                     notes = [Note("what a run gets at most", cap.values[0].place)]
                     message = f"a granule of {granule:g} with at most {most:g}: a longer prompt would never get a token"
                     self.reporter.error("E305", message, option.values[0].place, None, notes)
+
+    def least(self, expression: object) -> float | None:
+        """What a cap may fall to, if that can be seen: a constant, or the largest constant of a `max`."""
+        callee = expression.callee if isinstance(expression, tree.Call) else None
+        if isinstance(expression, tree.Call) and isinstance(callee, tree.Name) and callee.id == "max":
+            known = [value for value in map(self.least, expression.args) if value is not None]
+            return max(known, default=None)
+        return self.values.constant(expression)  # type: ignore[arg-type]
 
     def engine(self, stage: Resource) -> None:
         """An engine has tokens to give, and its cap on what a run gets is above 0 whenever it is read."""
@@ -157,11 +165,11 @@ class _Amounts:
                 return all(map(self.positive, args))
         return False
 
-    def guard(self, guard: tree.Expr) -> None:
+    def guard(self, guard: tree.Expr, draw: str) -> None:
         value = self.values.constant(guard)
         if value is None or value in (0.0, 1.0):
             return
-        advice = f"a probability is written: branch with ({guard.place.text})" if 0 < value < 1 else None
+        advice = f"a probability is written: {draw.format(guard.place.text)}" if 0 < value < 1 else None
         self.reporter.error("E307", f"a guard is 0 or 1, and this is always {value:g}", guard.place, advice)
 
     def count(self, expr: tree.Expr) -> None:
@@ -185,10 +193,12 @@ class _Amounts:
         declared = self.scope.pools[family(pool)]
         for option in declared.options("cap"):
             cap = self.values.constant(option.values[0])  # type: ignore[arg-type]
-            if cap is not None and self.rounded(declared, value) > cap:
+            whole = self.rounded(declared, value)
+            if cap is not None and whole > cap:
                 place: Place = option.place
                 notes = [Note("the capacity is declared here", place)]
-                message = f"this asks for {value:g} units of `{family(pool)}`, more than its cap of {cap:g}"
+                asks = f"{value:g} units" if whole == value else f"{value:g} units ({whole:g} in whole blocks)"
+                message = f"this asks for {asks} of `{family(pool)}`, more than its cap of {cap:g}"
                 self.reporter.error("E306", message, expr.place, notes=notes)
 
     def rounded(self, pool: Resource, units: float) -> float:

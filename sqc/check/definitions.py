@@ -195,7 +195,8 @@ class Definitions:
             self.reporter.error("E208", message, node.count.place)
             return tree.Num(node.place, 0.0)
         if n + tree.depth(node.body) > MAX_DEPTH:
-            self.reporter.fatal("E105", f"`{node.fold}` over {n:g} terms is nested too deeply", node.place)
+            message = f"`{node.fold}` over {n:g} terms makes more than {MAX_DEPTH} levels of nesting"
+            self.reporter.fatal("E105", message, node.place)
         numbers = (tree.Num(node.count.place, float(k)) for k in range(int(n)))
         terms = [self.substitute(node.body, {node.name.id: k}, None) for k in numbers]
 

@@ -2,7 +2,8 @@
 
 A hold's units, reserve and reuse never read a hidden attribute. An attribute that is set from a
 hidden one carries it along. A run whose work reads a hidden attribute, directly or through such a
-copy, reveals it: when the run has ended, the rest of the server may steer by it.
+copy, and whichever arms are taken, reveals it: when the run has ended, the rest of the server may
+steer by it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from sqc.check.flow import Flow
-from sqc.check.reads import reads
+from sqc.check.reads import always, reads
 from sqc.check.scope import Scope
 from sqc.check.sites import amounts, named
 from sqc.diagnostics import Note, Reporter
@@ -19,9 +20,11 @@ from sqc.syntax import tree
 
 
 class _State(NamedTuple):
-    """`carries`: attribute -> the hidden ones it was set from; `known`: those a run has revealed."""
+    """`carries`: attribute -> the hidden ones it may be set from; `surely`: those it depends on whatever path was
+    taken; `known`: those a run has revealed."""
 
     carries: dict[str, frozenset[str]]
+    surely: dict[str, frozenset[str]]
     known: frozenset[str]
 
 
@@ -34,7 +37,7 @@ def check_hidden(scope: Scope, reporter: Reporter) -> None:
         for node in tree.walk(block) if block is not None else ():
             if isinstance(node, tree.Hold):
                 flow.header(node)
-    marks: _State | None = _State({}, frozenset())
+    marks: _State | None = _State({}, {}, frozenset())
     for block in (scope.init, scope.turn):
         marks = flow.block(block, marks)
     flow.block(scope.server, marks)
@@ -47,8 +50,9 @@ class _Hidden(Flow[_State]):
 
     def join(self, x: _State, y: _State) -> _State:
         names = {*x.carries, *y.carries}
-        both = {n: x.carries.get(n, frozenset()) | y.carries.get(n, frozenset()) for n in names}
-        return _State(both, x.known & y.known)
+        some = {n: x.carries.get(n, frozenset()) | y.carries.get(n, frozenset()) for n in names}
+        both = {n: x.surely.get(n, frozenset()) & y.surely.get(n, frozenset()) for n in names}
+        return _State(some, both, x.known & y.known)
 
     def sources(self, node: tree.Node, carries: dict[str, frozenset[str]]) -> frozenset[str]:
         """The hidden attributes that a value depends on."""
@@ -56,6 +60,11 @@ class _Hidden(Flow[_State]):
         for name, _ in reads(node):
             found |= {name} if name in self.scope.hidden else carries.get(name, frozenset())
         return frozenset(found)
+
+    def revealed(self, node: tree.Node, state: _State) -> frozenset[str]:
+        """The hidden attributes that a value depends on whichever arms are taken."""
+        hidden = self.scope.hidden
+        return always(node, lambda n: frozenset({n}) if n in hidden else state.surely.get(n, frozenset()))
 
     def bound(self, node: tree.Hold) -> dict[str, frozenset[str]]:
         """The hidden attributes that the names bound by a hold stand for."""
@@ -93,24 +102,28 @@ class _Hidden(Flow[_State]):
     def plain(self, node: tree.Stmt, state: _State) -> _State:
         for what, expr in _deciding(node):
             self.steer(expr, state, what)
-        carries = dict(state.carries)
         match node:
             case tree.Set(name=name, value=value):
-                carries[name.id] = self.sources(value, carries)
+                return self.assign(name.id, value, state)
             case tree.CostRecord(name=name, record=record):
                 for field in record:
-                    carries[f"{name.id}.{field.name.id}"] = self.sources(field.value, carries)
+                    state = self.assign(f"{name.id}.{field.name.id}", field.value, state)
             case tree.Choose(name=name):
-                carries[name.id] = frozenset()
+                return self.assign(name.id, None, state)
             case tree.Run(work=work) | tree.Serve(work=work) | tree.Transfer(work=work):
-                return _State(carries, state.known | self.sources(work, carries))
-        return _State(carries, state.known)
+                return state._replace(known=state.known | self.revealed(work, state))
+        return state
+
+    def assign(self, name: str, value: tree.Node | None, state: _State) -> _State:
+        """The state after an attribute got a value, or one that carries nothing."""
+        some = frozenset[str]() if value is None else self.sources(value, state.carries)
+        both = frozenset[str]() if value is None else self.revealed(value, state)
+        return state._replace(carries={**state.carries, name: some}, surely={**state.surely, name: both})
 
     def enter(self, node: tree.Hold, state: _State) -> _State:
-        carries = dict(state.carries)
+        inside = state
         for binding in node.bindings:
-            carries[binding.name.id] = self.sources(binding.value, carries)
-        inside = _State(carries, state.known)
+            inside = self.assign(binding.name.id, binding.value, inside)
         known = inside._replace(known=state.known | self.direct(node))  # reported by `header`
         for expr in amounts(node):
             self.steer(expr, known, "a hold")

@@ -118,6 +118,7 @@ class _Holds(Flow[_State]):
         if isinstance(node, tree.Hold):
             self.around, self.before = (*around, node), state
         elif isinstance(node, tree.Fork):
+            self.forked(node)
             self.around = ()  # a leg has no part in its session's holds
         after = super().statement(node, state)
         self.around, self.before = around, before
@@ -157,6 +158,17 @@ class _Holds(Flow[_State]):
         """A release needs a hold around it, or a lease somewhere."""
         if family(pool) not in self.leased:
             self.inside(node, pool, "release")
+
+    def forked(self, node: tree.Fork) -> None:
+        """A hold that is preempted runs again from its start, and would fork again."""
+        for part in (part for hold in reversed(self.around) for part in hold.parts):
+            name = family(part.pool)
+            preemption = self.scope.pools[name].preemption
+            if preemption is not None:
+                notes = [Note("held here", part.pool.place), Note("the pool preempts", preemption.place)]
+                message = f"`fork` inside a hold of `{name}`, which may be preempted: then it runs and forks again"
+                self.reporter.error("E516", message, word(node), "fork before the hold", notes)
+                return
 
     def cached(self, node: tree.Node, state: _State, around: tuple[tree.Hold, ...] | None = None) -> None:
         around = self.around if around is None else around

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqc.check.language import CONTEXT, ENGINE_NAMES, OBSERVABLES
 from sqc.check.reads import live_reads, reads
 from sqc.check.scope import Scope, family
-from sqc.check.sites import END_CLAIM, GAUGE, Moment, Site, sites
+from sqc.check.sites import END_CLAIM, GAUGE, PREEMPTION_KEY, Moment, Site, sites
 from sqc.diagnostics import Note, Reporter
 from sqc.syntax import tree
 
@@ -64,6 +64,9 @@ def _attribute(scope: Scope, moment: Moment, name: str, node: tree.Node, reporte
     if not moment.attributes:
         message = f"`{name}` is an attribute of a session, and {moment.what} has no session"
         reporter.error("E403", message, node.place)
+    elif moment is PREEMPTION_KEY and name == "computed":
+        message = f"{moment.what} may not read `computed`: it is 0 unless the session was preempted before"
+        reporter.error("E403", message, node.place, "`position` is how far the candidate has come")
     elif moment.decides and name in scope.hidden:
         notes = [Note("hidden here", scope.hidden[name])]
         message = f"`{name}` is hidden: {moment.what} may not read it"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from sqc.check.uses import Unit
 from sqc.diagnostics import CompileError, Reporter, Source
-from sqc.inputs import InputError, did_you_mean
+from sqc.inputs import InputError, brief, did_you_mean, quoted
 from sqc.syntax import tree
 from sqc.syntax.files import MAX_BYTES
 from sqc.syntax.parse import parse
@@ -36,7 +36,7 @@ def _definition(name: str, text: str, declared: Mapping[str, tree.Def]) -> tree.
     old = declared.get(name)
     if old is None:
         hint = did_you_mean(name, declared) if declared else " (the program has no definitions)"
-        raise InputError(f"unknown definition {name}{hint}")
+        raise InputError(f"unknown definition {brief(name)}{hint}")
     if isinstance(old.body, tree.Block):
         raise InputError(f"definition {name}: it is statements; only an expression can be replaced")
     if len(text) > MAX_BYTES:
@@ -47,7 +47,7 @@ def _definition(name: str, text: str, declared: Mapping[str, tree.Def]) -> tree.
         items = parse(source, Reporter()).items
     except CompileError as error:
         why = error.diagnostics[0].message.replace("found `}`", "found the end of the text")
-        raise InputError(f"definition {name}: {text!r} is no expression: {why}") from None
+        raise InputError(f"definition {name}: {quoted(text)} is no expression: {why}") from None
     if len(items) != 1 or not isinstance(items[0], tree.Def) or isinstance(items[0].body, tree.Block):
-        raise InputError(f"definition {name}: {text!r} is no expression")
+        raise InputError(f"definition {name}: {quoted(text)} is no expression")
     return items[0]

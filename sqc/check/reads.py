@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from sqc.check.language import OBSERVABLES, TOTALS
 from sqc.check.values import Values
@@ -23,11 +23,29 @@ def reads(node: tree.Node) -> Iterator[tuple[str, tree.Name | tree.Member]]:
         top = stack.pop()
         if isinstance(top, tree.Name | tree.Member):
             yield tree.dotted(top), top
-            continue
-        if isinstance(top, tree.Call) and isinstance(top.callee, tree.Name) and top.callee.id in TOTALS:
-            continue  # names an observation
-        word = getattr(top, WORDS.get(type(top), ""), None)
-        stack.extend(c for c in reversed(list(tree.children(top))) if c is not word and not isinstance(c, tree.Block))
+        else:
+            stack.extend(reversed(list(_below(top))))
+
+
+def _below(node: tree.Node) -> Iterator[tree.Node]:
+    """The parts of a node that may read names."""
+    if isinstance(node, tree.Call) and isinstance(node.callee, tree.Name) and node.callee.id in TOTALS:
+        return  # names an observation
+    word = getattr(node, WORDS.get(type(node), ""), None)
+    yield from (c for c in tree.children(node) if c is not word and not isinstance(c, tree.Block))
+
+
+def always(expr: tree.Node, of: Callable[[str], frozenset[str]]) -> frozenset[str]:
+    """What every evaluation of an expression reads, whichever arms it takes: the union over its names of what each
+    stands for."""
+    match expr:
+        case tree.Name() | tree.Member():
+            return of(tree.dotted(expr))
+        case tree.Cond(test=test, then=then, other=other):
+            return always(test, of) | (always(then, of) & always(other, of))
+        case tree.Binary(op="&&" | "||", x=x):
+            return always(x, of)
+    return frozenset[str]().union(*(always(part, of) for part in _below(expr)))
 
 
 def assigned(body: tree.Node) -> Iterator[tree.Name]:

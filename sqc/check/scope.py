@@ -37,6 +37,12 @@ class Resource:
         return (o for o in options if o.word == word)
 
     @property
+    def preemption(self) -> tree.Option | None:
+        """What says that a pool preempts holds (None: it does not)."""
+        options = self.item.options if isinstance(self.item, tree.Pool) else ()
+        return next((o for o in options if o.word.startswith("preempt") and o.word != "preempt none"), None)
+
+    @property
     def is_step(self) -> bool:
         return isinstance(self.item, tree.Stage) and self.item.kind.word in STEP_KINDS
 

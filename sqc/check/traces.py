@@ -29,7 +29,8 @@ def read_trace(item: tree.Trace, directory: Path, reporter: Reporter) -> ir.Trac
     """The trace that a program names; None after reporting what is wrong with it."""
     path = directory / item.path.value
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         reporter.error("E108", f"cannot read the trace: {reason}", item.path.place, f"it is looked for at {path}")

@@ -8,6 +8,7 @@ program as if it were written before the `server`, except that it may not redefi
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from sqc.diagnostics import CompileError, Note, Place, Reporter, Source
@@ -95,8 +96,8 @@ class _Loader:
             self.reporter.error("E216", f'there is no "{name}"', place, f"the language supplies {known}")
             return
         shown = directory / name
-        path = shown.resolve()
-        if not path.exists() and path.with_name(path.name + ".sq").exists():
+        path = Path(os.path.realpath(shown))  # which leaves a circle of links alone
+        if not os.path.exists(path) and os.path.exists(f"{path}.sq"):  # whose answer to an impossible name is no
             shown, path = (p.with_name(p.name + ".sq") for p in (shown, path))
         if path in self.open:
             self.circle(path, place)
@@ -109,7 +110,8 @@ class _Loader:
         try:
             source = read_source(path, str(shown))
         except CompileError as error:
-            self.reporter.error("E216", error.diagnostics[0].message, place)
+            advice = "a path is relative to the file that uses it"
+            self.reporter.error("E216", error.diagnostics[0].message, place, advice)
             return
         source.used = place
         self.open.append(path)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sqc.cli.exits import FAILED, INTERRUPTED, failing
-from sqc.cli.printing import print_ir, print_kernel, print_summary, print_sweep
+from sqc.cli.exits import failing
+from sqc.cli.printing import print_ir, print_kernel, print_summary
+from sqc.cli.streams import read_program
 from sqc.forms import FORMS
 from sqc.version import VERSION
 
@@ -50,6 +50,9 @@ Workload = Annotated[
 Defs = Annotated[
     list[str] | None,
     typer.Option("--def", metavar="NAME=EXPR", help="Replace the body of an expression definition; repeatable."),
+]
+NoSkip = Annotated[
+    bool, typer.Option("--no-skip", help="Simulate every iteration of step stages, equal ones too (slower).")
 ]
 
 
@@ -90,7 +93,7 @@ def check(
     """
     with failing(ctx.command_path, as_json):
         no_inputs(ctx)
-        print_summary(_compile(program, workload, defs).summary(), as_json)
+        print_summary(compiled(program, workload, defs).summary(), as_json)
 
 
 @app.command()
@@ -106,7 +109,7 @@ def ir(ctx: typer.Context, program: ProgramFile, workload: Workload = None, defs
     """
     with failing(ctx.command_path, as_json=False):
         no_inputs(ctx)
-        print_ir(_compile(program, workload, defs))
+        print_ir(compiled(program, workload, defs))
 
 
 @app.command("compile")
@@ -121,13 +124,15 @@ def compile_(
         ),
     ] = None,
     mode: Mode = None,
+    no_skip: NoSkip = False,
     workload: Workload = None,
     defs: Defs = None,
     as_json: Json = False,
 ) -> None:
     """Build the kernel; print what it has.
 
-    Prints its inputs, metrics, capacities, mode and compile time.
+    Prints its inputs, metrics, capacities, mode and compile time, and of step stages whether equal iterations are
+    taken at once, or why not.
 
     \b
     Example:
@@ -137,14 +142,14 @@ def compile_(
     with failing(ctx.command_path, as_json):
         no_inputs(ctx)
         one_of("--emit", emit, ("ir", *FORMS))
-        _check_mode(mode)
-        compiled = _compile(program, workload, defs)
+        check_mode(mode)
+        made = compiled(program, workload, defs, no_skip)
         if emit == "ir":
-            print_ir(compiled)
+            print_ir(made)
         elif emit:
-            print(compiled.kernel(mode=mode).emit(emit))
+            print(made.kernel(mode=mode).emit(emit))
         else:
-            print_kernel(compiled, mode, as_json)
+            print_kernel(made, mode, as_json)
 
 
 @app.command()
@@ -159,6 +164,7 @@ def run(
     defs: Defs = None,
     arrivals: Arrivals = None,
     mode: Mode = None,
+    no_skip: NoSkip = False,
     dump: Annotated[
         str | None,
         typer.Option(
@@ -176,12 +182,14 @@ def run(
       sqc run model.sq --workload load.sq --def 'law=~det(1)' --horizon 20000
     """
     with failing(ctx.command_path, as_json):
-        from sqc.inputs import assignments
+        from sqc.inputs import InputError, assignments
         from sqc.inputs import seed as whole
 
-        _check_mode(mode)
+        check_mode(mode)
         sets = assignments(settings or [], ctx.obj)
-        report = _compile(program, workload, defs).run(
+        if dump == "":
+            raise InputError("--dump: the name of a folder is missing")
+        report = compiled(program, workload, defs, no_skip).run(
             whole(seed), horizon=horizon, warmup=warmup, arrivals=arrivals, sets=sets, mode=mode
         )
         print(report.to_json() if as_json else report)
@@ -189,108 +197,30 @@ def run(
             report.dump(dump)
 
 
-@app.command()
-def sweep(
-    ctx: typer.Context,
-    program: ProgramFile,
-    seeds: Annotated[
-        str, typer.Option(metavar="SEEDS", help="N for seeds 1 to N, or names and ranges: 7,9,20:30 (both ends).")
-    ],
-    horizon: Horizon,
-    warmup: Warmup = "0",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=V1,V2,...",
-            help="Values of an input; repeatable. Every combination is a point. `-- --NAME V1,V2` is the same.",
-        ),
-    ] = None,
-    workload: Workload = None,
-    defs: Defs = None,
-    arrivals: Arrivals = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="A metric to show, * and ? match any; repeatable."),
-    ] = None,
-    mode: Mode = None,
-    threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads; default: one per core.")] = None,
-    csv: Annotated[str | None, typer.Option(metavar="FILE", help="Write one row per point, all metrics.")] = None,
-    as_json: Json = False,
-) -> int:
-    """Run seeds x inputs; print a table.
-
-    Every seed runs at every combination of inputs (a point); the table has one row per point. Each cell is the mean
-    over seeds ± the half width of its 95 % interval. Runs that fail are left out and listed; the exit code is then 1.
-
-    \b
-    Example:
-      sqc sweep prog.sq --seeds 1000 --horizon 20000 --warmup 2000 --set C=2e5,6e4,4e4
-      sqc sweep prog.sq --seeds 7,9,20:30 --horizon 20000 --metric 'pool.kv.*' --csv table.csv
-    """
-    with failing(ctx.command_path, as_json):
-        from sqc.cli.terminal import progress_bar
-        from sqc.inputs import assignments
-
-        _check_mode(mode)
-        sets = assignments(settings or [], ctx.obj)
-        compiled = _compile(program, workload, defs)
-        from sqc.sweep import SweepInterrupted
-        from sqc.sweep_text import select
-
-        # A wrong name must not wait for the end of the sweep.
-        chosen = select(compiled.kernel(mode=mode).metrics, metric) if metric else []
-        try:
-            with progress_bar() as progress:
-                table = compiled.sweep(
-                    seeds,
-                    horizon=horizon,
-                    warmup=warmup,
-                    arrivals=arrivals,
-                    sets=sets,
-                    mode=mode,
-                    threads=threads,
-                    progress=progress,
-                )
-        except SweepInterrupted as stop:
-            table = stop.partial
-        print_sweep(table, chosen, as_json)
-        if csv:
-            table.to_csv(csv)
-        if table.interrupted:
-            print(f"{ctx.command_path}: interrupted; the table has what was finished", file=sys.stderr)
-            return INTERRUPTED
-        return FAILED if table.failures else 0
-
-
-def _compile(program: str, workload: str | None, defs: list[str] | None) -> Program:
+def compiled(program: str, workload: str | None, defs: list[str] | None, no_skip: bool = False) -> Program:
+    """The program of a command line: a file, or `-` for standard input."""
     from sqc import program as face
     from sqc.inputs import definitions
 
     bodies = definitions(defs or [])
-    try:
-        if program == "-":
-            compiled = face.compile(source=sys.stdin.read(), workload=workload, defs=bodies)
-        else:
-            compiled = face.compile(program, workload=workload, defs=bodies)
-    except UnicodeDecodeError:  # of standard input; a file is a diagnostic already
-        from sqc.diagnostics import CompileError, Diagnostic
-
-        raise CompileError([Diagnostic("E107", "not a text in UTF-8", "<stdin>")]) from None
-    compiled.cache_dir = _cache_dir()
-    return compiled
+    if program == "-":
+        made = face.compile(source=read_program(), workload=workload, defs=bodies)
+    else:
+        made = face.compile(program, workload=workload, defs=bodies)
+    made.cache_dir, made.skip = kernels_folder(), not no_skip
+    return made
 
 
-def _cache_dir() -> Path | None:
+def kernels_folder() -> Path | None:
     """Where compiled kernels are kept: the user's cache folder, unless JAX has been told of another.
 
     None where that folder cannot be written.
     """
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return None
-    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    folder = Path(home) / "sqc" / "kernels"
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, RuntimeError):  # no right to write there, no home
+        home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+        folder = Path(home) / "sqc" / "kernels"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if os.access(folder, os.W_OK):
             return folder
@@ -314,5 +244,6 @@ def one_of(option: str, value: str | None, allowed: tuple[str, ...]) -> None:
         raise InputError(f"{option} {value}: no such choice{hint}")
 
 
-def _check_mode(mode: str | None) -> None:
+def check_mode(mode: str | None) -> None:
+    """Refuse a mode that there is not."""
     one_of("--mode", mode, ("native", "portable"))

@@ -23,13 +23,14 @@ def failing(command: str, as_json: bool) -> Iterator[None]:
 
     try:
         yield
+        sys.stdout.flush()  # what cannot be printed is this command's failure
     except InputError as error:
         print(f"{command}: {error}", file=sys.stderr)
         raise typer.Exit(USAGE) from None
     except CompileError as error:
         _say(error, {"diagnostics": [_diagnostic(found) for found in error.diagnostics]}, as_json)
         raise typer.Exit(FAILED) from None
-    except _kernel_error() as error:
+    except _loaded_errors() as error:
         print(f"{command}: {error}", file=sys.stderr)
         raise typer.Exit(FAILED) from None
     except RunError as error:
@@ -46,10 +47,15 @@ def failing(command: str, as_json: bool) -> Iterator[None]:
         raise typer.Exit(FAILED) from None
 
 
-def _kernel_error() -> tuple[type[Exception], ...]:
-    """The error of kernels; nothing to catch if none was ever loaded (JAX is slow to import)."""
-    module = sys.modules.get("sqc.kernel")
-    return (module.KernelError,) if module else ()
+def _loaded_errors() -> tuple[type[Exception], ...]:
+    """The errors of kernels, stored sweeps and pictures; nothing to catch where those were never loaded (they are
+    slow to)."""
+    homes = {
+        "sqc.kernel": "KernelError",
+        "sqc.sweeps.errors": "StoreError",
+        "sqc.pictures.style": "NoMatplotlib",
+    }
+    return tuple(getattr(sys.modules[module], name) for module, name in homes.items() if module in sys.modules)
 
 
 def _say(error: Exception, document: dict[str, Any], as_json: bool) -> None:

@@ -16,6 +16,7 @@ import typer
 
 from sqc.cli.commands import app, no_inputs, one_of
 from sqc.cli.exits import FAILED, failing
+from sqc.cli.streams import read_program
 
 if TYPE_CHECKING:
     from sqc.diagnostics import Source
@@ -108,11 +109,11 @@ def _format(files: Sequence[str], spelling: str | None) -> list[Formatted]:
 
 def _read(path: str) -> Source:
     from sqc.diagnostics import Source
-    from sqc.syntax.files import MAX_BYTES, decode, read_source
+    from sqc.syntax.files import read_source
 
-    if path != "-":
-        return read_source(Path(path), path)
-    return Source("<stdin>", decode(sys.stdin.buffer.read(MAX_BYTES + 1), "<stdin>"))
+    if path == "-":
+        return Source("<stdin>", read_program())
+    return read_source(Path(path), path)
 
 
 def _put(text: str) -> None:

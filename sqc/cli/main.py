@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from sqc.cli.exits import DONE, FAILED, INTERRUPTED, USAGE
+from sqc.cli.streams import reopen_closed
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,7 +27,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = [word for word in words if word != "--debug"]
     try:
         code = _run(words, extra)
-        sys.stdout.flush()
+        try:
+            sys.stdout.flush()
+        except OSError:
+            if code == DONE:  # else the command has said so
+                raise
         return code
     except KeyboardInterrupt:
         print("sqc: interrupted", file=sys.stderr)
@@ -34,6 +39,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader of a pipe went away (`sqc ... | head`): leave, and let no later flush complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except OSError as error:  # a command says where; this is the output: full, or closed
+        if debug:
+            raise
+        print(f"sqc: {error.strerror or error}", file=sys.stderr)
         return FAILED
     except Exception as error:
         if debug:
@@ -50,6 +60,7 @@ def process() -> NoReturn:
     second of a start that finds its kernel in the cache.
     """
     gc.set_threshold(100_000)
+    reopen_closed()
     code = main()
     with contextlib.suppress(OSError):
         sys.stderr.flush()
@@ -59,7 +70,9 @@ def process() -> NoReturn:
 def _run(words: list[str], extra: list[str]) -> int:
     import typer
 
-    import sqc.cli.format  # noqa: F401 - its command joins the app
+    import sqc.cli.format
+    import sqc.cli.pictures
+    import sqc.cli.sweeps  # noqa: F401 - their commands join the app
     from sqc.cli.commands import app
 
     # click's UsageError, wherever this typer keeps click
@@ -92,6 +105,6 @@ def _advice(option: str, possibilities: Sequence[str] | None, path: str) -> str:
     if possibilities:
         return f" (did you mean {possibilities[0]}?)"
     name = option.lstrip("-")
-    if path.endswith(("run", "sweep")) and name:
+    if path.endswith(("run", "sweep", "trace")) and name:
         return f" (an input of the program is given as --set {name}=VALUE or as -- --{name} VALUE)"
     return ""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqc.textform import plain, shortest
 
 if TYPE_CHECKING:
     from sqc.program import Program
-    from sqc.sweep import Sweep
+    from sqc.sweeps import Sweep
+    from sqc.sweeps.text import Extras
 
 
 def print_json(document: Any) -> None:
@@ -58,6 +60,7 @@ def print_kernel(compiled: Program, mode: str | None, as_json: bool) -> None:
         "metrics": list(kernel.metrics),
         "capacities": dict(kernel.capacities),
         "mode": kernel.mode,
+        "iterates": kernel.iterates,
         "from_cache": kernel.from_cache,
         "compile_seconds": kernel.compile_seconds,
     }
@@ -66,6 +69,10 @@ def print_kernel(compiled: Program, mode: str | None, as_json: bool) -> None:
         return
     made = "from the cache" if kernel.from_cache else "built"
     print(f"{summary['file']}: kernel {made} in {kernel.compile_seconds:.2f} s, mode {kernel.mode}")
+    for name, why in kernel.iterates.items():
+        print(
+            f"step stage {name}: " + (f"every iteration is simulated: {why}" if why else "equal iterations are skipped")
+        )
     print("inputs")
     for name, value in kernel.inputs.items():
         print(f"  {name} = {shortest(value)}")
@@ -77,13 +84,15 @@ def print_kernel(compiled: Program, mode: str | None, as_json: bool) -> None:
         print(f"  {name}")
 
 
-def print_sweep(table: Sweep, metrics: list[str], as_json: bool) -> None:
-    """The table of a sweep: JSON, or text for a terminal or a pipe."""
+def print_sweep(table: Sweep, metrics: Sequence[str], extras: Extras, as_json: bool) -> None:
+    """The table of a sweep and what else was asked for: JSON, or text for a terminal or a pipe."""
     if as_json:
-        print(table.to_json())
+        print_json(table.json(extras.baseline, extras.quantiles))
     elif sys.stdout.isatty():
-        from sqc.cli.terminal import print_table
+        from sqc.cli.terminal import print_tables
 
-        print_table(table, metrics, shutil.get_terminal_size().columns)
+        print_tables(table, metrics, shutil.get_terminal_size().columns, extras)
     else:
-        print(table.text(metrics))
+        from sqc.sweeps.text import text
+
+        print(text(table, metrics, extras=extras))

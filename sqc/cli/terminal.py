@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sqc.sweep import Sweep
+    from sqc.sweeps import Sweep
+    from sqc.sweeps.text import Extras
 
 
 @contextlib.contextmanager
@@ -30,22 +31,23 @@ def progress_bar() -> Iterator[Callable[[int, int], None] | None]:
         yield move
 
 
-def print_table(sweep: Sweep, metrics: Sequence[str], width: int) -> None:
-    """The table of a sweep on a terminal of this width; chosen metrics may make it wider."""
+def print_tables(sweep: Sweep, metrics: Sequence[str], width: int, extras: Extras) -> None:
+    """The tables of a sweep on a terminal of this width."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from sqc import sweep_text
+    from sqc.sweeps import text as sweep_text
 
-    header, rows = sweep_text.cells(sweep, metrics, width)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name in header:
-        table.add_column(Text(name), justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    console = Console(width=max(width, 1_000 if metrics else width), highlight=False, soft_wrap=True)
-    console.print(Text(sweep_text.heading(sweep)), "", table, "", sep="\n")
-    shown = sum(name in sweep.lanes for name in header)
-    for line in sweep_text.notes(sweep, shown):
-        console.print(Text(line, style="dim" if line.startswith("mean") else "red"))
+    made = sweep_text.tables(sweep, metrics, width, extras, fold=True)
+    console = Console(width=width, highlight=False, soft_wrap=True)
+    console.print(Text(sweep_text.heading(sweep)), "", sep="\n")
+    for title, header, rows, left in made:
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        for place, name in enumerate(header):
+            table.add_column(Text(name), justify="left" if place < left else "right", no_wrap=True)
+        for row in rows:
+            table.add_row(*map(Text, row))
+        console.print(*([Text(title)] if title else []), table, "", sep="\n")
+    for line, alarming in sweep_text.notes(sweep, made):
+        console.print(Text(line, style="red" if alarming else "dim"))

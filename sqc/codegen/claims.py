@@ -23,7 +23,8 @@ class Claims:
     def __init__(self, core: Core, program: ir.Program, values: int):
         self.core, self.claims = core, program.claims
         layout = core.layout
-        self._out = {claim.name: layout.u(f"claim.{claim.name}.out") for claim in self.claims}
+        self._out = {claim.name: layout.f(f"claim.{claim.name}.out") for claim in self.claims}
+        """One more than the number of the first session that fails `given` (0: none does)."""
         read = {(n.observe, n.kind) for n in ir.walk(self.claims) if isinstance(n, ir.Total)}
         self._observed = sorted({observe for observe, _ in read})
         self._cells = {name: layout.f(f"claims.{name}", 4) for name in self._observed}
@@ -62,22 +63,32 @@ class Claims:
         for claim in self.claims:
             if claim.given is not None:
                 outside = ~truth(evaluate(claim.given, s))
-                m.update("u", self._out[claim.name], lambda old, o=outside: old | o.astype(U32))  # type: ignore[misc]
+                number = m.f(self.core.arrivals)  # the session is the latest
+                m.update("f", self._out[claim.name], lambda old, o=outside, n=number: where(o & (old == 0), n, old))  # type: ignore[misc]
+
+    def in_scope(self, m: Memory, claim: ir.Claim) -> Any:
+        """Whether no session has failed its `given`."""
+        return m.f(self._out[claim.name]) == 0
 
     # -- the end
     def metrics(self, m: Memory, s: Scope) -> dict[str, Any]:
-        """How the claims came out; NaN where sessions are live still."""
+        """How the claims came out, NaN where they were not read, and `why` not: the first session out of scope, or
+        how many are live."""
         if not self.claims:
             return {}
         s.total = self._total(m)
-        drained = m.f(self.core.signals.at("live")) == 0
+        live = m.f(self.core.signals.at("live"))
         rows: dict[str, Any] = {}
         for claim in self.claims:
-            rows[f"claim.{claim.name}.out_of_scope"] = m.u(self._out[claim.name]).astype(np.float64)
+            within = self.in_scope(m, claim)
+            rows[f"claim.{claim.name}.out_of_scope"] = (~within).astype(np.float64)
+            outsider = where(within, np.nan, m.f(self._out[claim.name]) - 1.0)
+            rows[f"claim.{claim.name}.why"] = outsider
             if claim.stage is not None:
                 continue  # read with the iterations
             holds = truth(evaluate(claim.value, s)).astype(np.float64)
-            rows[f"claim.{claim.name}.value"] = where(drained, holds, np.nan)
+            rows[f"claim.{claim.name}.value"] = where(within & (live == 0), holds, np.nan)
+            rows[f"claim.{claim.name}.why"] = where(within & (live > 0), live, outsider)
         return rows
 
     def _total(self, m: Memory) -> Any:

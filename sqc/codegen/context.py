@@ -53,12 +53,16 @@ class Context:
         self.waits_at = layout.field("u", "hold.site")
         """Where a session waits in a pool's queue: the number of its site plus one, 0 if it does not."""
         self.home = layout.field("u", "leg.home") if plan.forks else None
+        self.gone = layout.field("u", "session.gone") if plan.outlived else None
+        """Whether the session has ended and its slot is kept for its legs."""
         self.declared = {pool.name: pool for pool in program.pools}
         self.statements: list[ir.Span | None] = [None]
         self.engines = {name: stage for name, stage in stages.items() if isinstance(stage, Engine)}
         self.admission = layout.field("f", "admission.number") if self.engines else None
         """The number of a session's latest admission of all (inf: none), where the order of residents needs it."""
         self._admissions = layout.f("admissions") if self.engines else 0
+        self.registers: dict[str, int] = {}
+        """Set where there are step stages: the cell of each register."""
         self.budget_left: Callable[[Memory, str, Any], Any] | None = None
         """Set where there are step stages: what requests can still get of a stage's budget."""
         self.at: Any = None
@@ -69,11 +73,23 @@ class Context:
         """The slot of the session that a leg belongs to (a session's own slot)."""
         return slot if self.home is None else m.u(self.core.su(slot, self.home))
 
+    def lives(self, m: Memory, slot: Any) -> Any:
+        """Whether a session has not ended (0: it has)."""
+        there = slot != 0
+        return there if self.gone is None else there & (m.u(self.core.su(slot, self.gone)) == 0)
+
+    def forget(self, m: Memory, slot: Any) -> None:
+        """Nobody asks for the session any more: its prefixes are without an owner, its slot is free."""
+        for pool in self.pools.values():
+            if pool.cache is not None:
+                pool.cache.disown(m, slot)
+        self.core.release(m, slot)
+
     # -- step stages
     def count_admission(self, m: Memory, slot: Any) -> None:
-        """A session is admitted."""
+        """A session is admitted, or a leg."""
         if self.admission is not None:
-            m.setf(self.core.sf(self.owner(m, slot), self.admission), m.addf(self._admissions, 1.0))
+            m.setf(self.core.sf(slot, self.admission), m.addf(self._admissions, 1.0))
 
     def never_admitted(self, m: Memory, slot: Any) -> None:
         if self.admission is not None:
@@ -81,7 +97,7 @@ class Context:
 
     def latest_admission(self, m: Memory, slot: Any) -> Any:
         assert self.admission is not None
-        return m.f(self.core.sf(self.owner(m, slot), self.admission))
+        return m.f(self.core.sf(slot, self.admission))
 
     def engines_with(self, pool: str) -> list[Engine]:
         """The step stages whose memory a pool is."""
@@ -116,6 +132,7 @@ class Context:
             read=lambda kind, ref: self._read(m, kind, ref, None, stmt),
             price=lambda ref, held, extra: self._price(m, ref, held, extra, stmt),
             fail=lambda test, error: self.fail(m, test, error, stmt),
+            registers=self.registers,
         )
 
     def scope(self, m: Memory, slot: Any, stmt: Any = None) -> Scope:
@@ -166,11 +183,16 @@ class Context:
                 return m.f(pool.signal("queue", i))
             case "free":
                 return m.f(pool.cap(i)) - m.f(pool.signal("used", i))
+            case "cap":
+                return m.f(pool.cap(i))
+            case "cached":
+                return m.f(pool.signal("cached", i))
             case "cachedin":
                 if slot is None or pool.cache is None:
                     return m.full(0.0, np.float64)
                 return pool.cache.own(m, self.owner(m, slot), i)
-        raise AssertionError(kind)
+        assert kind in ir.RECORDED
+        return m.f(pool.counter(kind, i))
 
     def _price(self, m: Memory, ref: ir.Ref, held: Any, extra: Any, stmt: Any, slot: Any = None) -> Any:
         stage = self.stages[ref.name]

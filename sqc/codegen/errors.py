@@ -25,15 +25,15 @@ ERRORS: tuple[tuple[str, str], ...] = (
     ("R118", "the number of phases of an erlang draw is more than a million"),
     ("R119", "the number of servers of a stage is no whole number, or less than 1"),
     ("R120", "the capacity of a stage that runs share is not positive"),
+    ("R121", "the run ends with sessions that wait for each other: one at this `join`, whose legs wait for memory"),
     ("R122", "the cost of an iteration is negative, not a number, or 0 although tokens were scheduled"),
     ("R123", "a thousand iterations of a stage took no time"),
-    ("R124", "a leg asks for more than a pool has; its session's end by that is not executed"),
     ("R125", "the hold has given the pool back before"),
     ("R199", "an invariant of the simulation does not hold: a defect of sqc, please report it"),
 )
 UNSETTLED, ENDLESS, GUARD, WORK, UNITS, GAP, NOT_REACHED, NOT_DRAINED, DRAINED_EARLY, RATE, COUNT = range(11)
-INDEX, AMOUNT, BEYOND, LIVE_LEGS, CHOICES, BLOCK, PHASES, SERVERS, SHARED = range(11, 20)
-COST, ENDLESS_STEPS, LEG_REFUSED, GIVEN_BACK, BROKEN = range(20, 25)
+INDEX, AMOUNT, BEYOND, LIVE_LEGS, CHOICES, BLOCK, PHASES, SERVERS, SHARED, DEADLOCK = range(11, 21)
+COST, ENDLESS_STEPS, GIVEN_BACK, BROKEN = range(21, 25)
 
 
 def error_of(status: int) -> tuple[str, str] | None:

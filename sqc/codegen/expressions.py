@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +58,8 @@ class Scope:
     total: Callable[[str, str], Value] | None = None
     draws: Draws | None = None
     context: dict[str, Value] = field(default_factory=dict)
+    registers: Mapping[str, int] = field(default_factory=dict)
+    """The cells of step stages' registers, which every expression can read."""
     fail: Callable[[Value, int], None] | None = None
     """`fail(test, error)`: end the lane, if `test`."""
 
@@ -115,7 +117,7 @@ def evaluate(e: ir.Expr | Given, s: Scope) -> Value:
         case ir.Now():
             return s.now()
         case ir.Context(name):
-            return s.context[name]
+            return s.m.f(s.registers[name]) if name in s.registers else s.context[name]
         case ir.Unary("not", x):
             return ~truth(evaluate(x, s))
         case ir.Unary(op, x):

@@ -11,16 +11,16 @@ from sqc_runtime.cache import precedes
 from sqc_runtime.core import ONE
 from sqc_runtime.memory import Memory
 from sqc_runtime.ops import greater, where
-from sqc_runtime.pools import Pool
-from sqc_runtime.ring import member
+from sqc_runtime.pools import TOLERANCE, Pool
 
 from .. import ir
 from . import errors
 from .context import Context
 from .expressions import Scope, evaluate, number
 from .holds import Holds, Part
-from .plan import Growth, Job, Site, jobs
+from .plan import Growth, Job, jobs
 from .policies import Policies
+from .removal import take_out
 
 U32 = np.uint32
 
@@ -30,13 +30,12 @@ class Growing:
         self.context, self.holds, self.policies = context, holds, policies
         layout = context.core.layout
         nodes = ir.walk((context.program.session, context.program.server))
-        stated = {n.pool.name for n in nodes if isinstance(n, ir.Grow)}
+        grown = {n.pool.name for n in nodes if isinstance(n, ir.Grow)}
         self.of_runs = self._grown_by_runs()
         """The parts that grow with runs on step stages, by the numbers that jobs have for them."""
-        grown = stated | {part.name for part in self.of_runs.values()}
+        grown |= {part.name for part in self.of_runs.values()}
         self.pools = [pool for pool in context.program.pools if pool.name in grown]
-        self.waits = [pool for pool in self.pools if pool.name in stated]
-        """Pools where a `grow` can wait."""
+        """Where something can grow, and wait for it."""
         self.interrupted: Callable[[Memory, Any], None] | None = None
         """Set where there are step stages: a session is preempted."""
         if not self.pools:
@@ -44,89 +43,87 @@ class Growing:
         self._at, self._amount = layout.field("u", "grow.units"), layout.field("f", "grow.amount")
         """While a session waits for a growth: the slot field of its allocation (0: it does not), how much more."""
         self._found = layout.u("grow.done")
-        self._stalled = layout.field("u", "grow.stalled") if self.of_runs else None
-        """Whether a resident of a step stage waits for more."""
-        for name in sorted({part.name for part in self.of_runs.values()}):
-            pool = context.pools[name]
-            pool.stalled = layout.f(f"{name}.stalled", pool.members)
         self._last = {p.name: layout.field("f", f"{p.name}.preempted_at") for p in self.pools if p.preempt != "none"}
         """One more than the position of the latest preemption of a hold that is not over (0: none)."""
         self._stuck = layout.field("u", "stuck")
         """Whether the session counts as stuck: it does so once, on the pool where it is first."""
-        holds.scope_over = self._forget
+        holds.over = self._forget
 
     # -- runs on step stages
     def _grown_by_runs(self) -> dict[int, Part]:
         found = [job for segment in self.context.plan.segments for job in jobs(segment.code) if job.sites]
-        parts = {self._key(self._part_of(job)): self._part_of(job) for job in found}
-        return dict(enumerate(parts.values(), 1))
+        parts = [part for job in found for part in self.holds.candidates(_growing(job), job.sites)]
+        return dict(enumerate({_key(part): part for part in parts}.values(), 1))
 
-    def _part_of(self, job: Job) -> Part:
-        assert isinstance(job.run, ir.Run)
-        assert job.run.growing is not None
-        return self.holds.part_of(job.run.growing, job.sites)
+    def number_for(self, job: Job, m: Memory, slot: Any) -> Any:
+        """The number of the part that grows with the job (0: none)."""
+        number_ = self.context.core.scratch
+        m.setu(number_, U32(0))
 
-    @staticmethod
-    def _key(part: Part) -> tuple[int, int]:
-        return part.site.index, part.number
+        def begin(part: Part) -> None:
+            m.setu(number_, U32(next(n for n, of_run in self.of_runs.items() if _key(of_run) == _key(part))))
 
-    def number_of(self, job: Job) -> int:
-        """Which part grows with a job (0: none)."""
-        if not job.sites:
-            return 0
-        key = self._key(self._part_of(job))
-        return next(number for number, part in self.of_runs.items() if self._key(part) == key)
-
-    def run_begins(self, job: Job, m: Memory, slot: Any) -> None:
-        """From now on what a hold has computed is the position reached, on each of its pools: only a pool that
-        grows with its runs moves on."""
         if job.sites:
-            for part in self.holds.parts[self._part_of(job).site.index]:
-                m.setf(self.holds.position(part, slot), self.holds.reached(m, part, slot))
+            nothing_left = self.holds.given_back(m, job.run)
+            self.holds.innermost(m, _growing(job), job.sites, slot, begin, nothing_left)
+        return m.u(number_)
+
+    def advance(self, m: Memory, part: Part, slot: Any, tokens: Any) -> None:
+        """A run that grows a part gets tokens: from now on what its hold has computed is the position reached, on
+        each of its pools, and only this one moves on."""
+        for one in self.holds.parts[part.site.index]:
+            reached = self.holds.reached(m, one, slot)
+            m.setf(self.holds.position(one, slot), reached + tokens if one is part else reached)
 
     def for_tokens(self, m: Memory, slot: Any, growth: Any, tokens: Any) -> Any:
         """Room for tokens behind the position of a growing run: `GREW`, `WAITS`, or `SELF` (the grower was
-        preempted)."""
+        preempted). Who waits is a grower of the pool: it is tried again when memory is given back, not here."""
         m.setu(self._found, U32(GREW))
 
         def one(part: Part) -> Callable[[], None]:
             def body() -> None:
                 i = self.holds.i(m, part, slot)
                 more = self.holds.reached(m, part, slot) + tokens - m.f(self.holds.units(part, slot))
-                field = m.full(part.units, U32)
-                m.when(more > 0, lambda: self._attempt(m, part.name, slot, field, more, i))
-                m.when(m.u(self._found) != SELF, lambda: self._stalls(m, part, slot, m.u(self._found) == WAITS))
+
+                def attempt() -> None:
+                    self._attempt(m, part.name, slot, m.full(part.units, U32), more, i)
+                    m.when(m.u(self._found) == WAITS, lambda: self._wait(m, part, slot, more, i))
+
+                waits = m.u(self.context.core.su(slot, self._at)) != 0
+                m.when(waits, lambda: m.setu(self._found, U32(WAITS)))
+                m.when(~waits & (more > 0), attempt)
 
             return body
 
         m.switch(growth, {number: one(part) for number, part in self.of_runs.items()})
         return m.u(self._found)
 
-    def _stalls(self, m: Memory, part: Part, slot: Any, waits: Any) -> None:
-        """A resident waits for more, or no longer."""
-        assert self._stalled is not None
-        assert part.pool.stalled is not None
-        at, new = self.context.core.su(slot, self._stalled), waits.astype(U32)
-        change = new.astype(np.float64) - m.u(at).astype(np.float64)
-        m.addf(member(part.pool.stalled, self.holds.i(m, part, slot)), change)
-        m.setu(at, new)
+    def _wait(self, m: Memory, part: Part, slot: Any, amount: Any, i: Any) -> None:
+        """The growth has to wait."""
+        core, growers = self.context.core, part.pool.growers
+        assert growers is not None
+        m.setu(core.su(slot, self._at), U32(part.units))
+        m.setf(core.sf(slot, self._amount), amount)
+        growers.push(m, slot, i)
 
     # -- the statement
     def grow(self, op: Growth, s: Scope, slot: Any) -> None:
         m, context, core = s.m, self.context, self.context.core
-        part = self.holds.part_of(op.statement.pool, op.sites)
         amount = number(evaluate(op.statement.amount, s))
         context.fail(m, ~(amount >= 0), errors.AMOUNT, op.statement)
-        if part.held is not None:
-            context.fail(m, ~self.holds.is_held(m, part, slot), errors.GIVEN_BACK, op.statement)
         m.setu(core.su(slot, core.pc), U32(op.segment))
-        i = self.holds.i(m, part, slot)
+
+        def grow(part: Part) -> None:
+            self._grow(m, part, slot, amount)
+
+        holds, statement = self.holds, op.statement
+        holds.innermost(m, statement.pool, op.sites, slot, grow, holds.given_back(m, statement))
+
+    def _grow(self, m: Memory, part: Part, slot: Any, amount: Any) -> None:
+        core, i = self.context.core, self.holds.i(m, part, slot)
 
         def wait() -> None:
-            m.setu(core.su(slot, self._at), U32(part.units))
-            m.setf(core.sf(slot, self._amount), amount)
-            assert part.pool.growers is not None
-            part.pool.growers.push(m, slot, i)
+            self._wait(m, part, slot, amount, i)
             m.setu(core.current, U32(0))
             m.setu(core.dirty, U32(1))
 
@@ -183,17 +180,24 @@ class Growing:
             def go_on() -> None:
                 growers.pop(m, i)
                 m.setu(core.su(slot, self._at), U32(0))
-                core.push_ready(m, slot)
+                m.when(~self._is_resident(m, slot), lambda: core.push_ready(m, slot))
 
             m.when(m.u(self._found) == GREW, go_on)
             return (growers.any(m, i) & (m.u(self._found) != WAITS),)
 
         m.loop(lambda go: go, again, (growers.any(m, i),))
 
+    def _is_resident(self, m: Memory, slot: Any) -> Any:
+        """Whether it is a run on a step stage that grows: it gets its tokens in a later iteration."""
+        if not self.of_runs:
+            return m.full(False, np.bool_)
+        engine = next(iter(self.context.engines.values()))
+        return m.u(self.context.core.su(slot, engine.mode)) != 0
+
     # -- preemption
     def _candidate(self, m: Memory, name: str, slot: Any, i: Any) -> Any:
         """The number by whose order a session can be a victim (0: it cannot)."""
-        held = m.f(self.holds.admission_order(name, slot, i))
+        held = self.holds.admission_order(m, name, slot, i)
         engines = self.context.engines_with(name)
         if not engines:
             return held
@@ -254,15 +258,10 @@ class Growing:
         _, place = m.loop(lambda slot, _: slot <= last, count, (m.full(1, U32), m.full(0.0, np.float64)))
         return place
 
-    def _parts_on(self, name: str) -> list[Part]:
-        """Parts on a pool, those of inner holds first."""
-        parts = [p for parts in self.holds.parts.values() for p in parts if p.name == name]
-        return sorted(parts, key=lambda p: -len(p.site.outer))
-
     def _innermost(self, m: Memory, name: str, slot: Any, i: Any, body: Callable[[Part], None]) -> None:
         """`body` for the innermost part on the pool that the session holds."""
         m.setu(self._done, U32(0))
-        for part in self._parts_on(name):
+        for part in self.holds.parts_on(name):
 
             def found(part: Part = part) -> None:
                 m.setu(self._done, U32(1))
@@ -270,12 +269,8 @@ class Growing:
 
             here = self.holds.is_held(m, part, slot) & (m.u(self._done) == 0)
             if part.pool.members > 1:
-                here = here & self._same(m, self.holds.i(m, part, slot), i)
+                here = here & self.holds.is_on(m, part, slot, i)
             m.when(here, found)
-
-    def _same(self, m: Memory, a: Any, b: Any) -> Any:
-        """Whether two members are one."""
-        return m.full(a == b, np.bool_) if isinstance(a, int) and isinstance(b, int) else a == b
 
     @property
     def _done(self) -> int:
@@ -290,30 +285,19 @@ class Growing:
         """The session loses its hold on the pool, and what it holds within; it waits for that hold anew."""
         if self.interrupted is not None:
             self.interrupted(m, slot)
-        self._interrupt(m, slot)
+        take_out(m, self.context, self.holds, slot)
+        self.stop(m, slot)
         self._innermost(m, name, slot, i, lambda part: self._restart(m, part, slot, i))
 
-    def _interrupt(self, m: Memory, slot: Any) -> None:
-        """Take the session out of wherever it waits or is served."""
+    def stop(self, m: Memory, slot: Any) -> None:
+        """The session that is taken out waits for no growth any more."""
+        if not self.pools:
+            return
         context, core = self.context, self.context.core
-        for stage in context.stages.values():
-            m.when(stage.has(m, slot), lambda stage=stage: stage.remove(m, slot))  # type: ignore[misc]
-        if self._stalled is not None:
-            m.when(m.u(core.su(slot, self._stalled)) != 0, lambda: self._no_longer_stalls(m, slot))
-        core.ready_queue.remove(m, slot)
-        m.when(m.u(core.current) == slot, lambda: m.setu(core.current, U32(0)))
-
-        def stop_waiting(site: Site) -> Callable[[], None]:
-            part = self.holds.parts[site.index][0]
-            return lambda: part.pool.leave_queue(m, slot, self.holds.i(m, part, slot))
-
-        waits = core.su(slot, context.waits_at)
-        m.switch(m.u(waits), {site.index + 1: stop_waiting(site) for site in context.plan.sites})
-        m.setu(waits, U32(0))
         grows = core.su(slot, self._at)
-        for declared in self.waits:
+        for declared in self.pools:
             pool = context.pools[declared.name]
-            fields = {p.units for p in self._parts_on(declared.name)}
+            fields = {p.units for p in self.holds.parts_on(declared.name)}
             for member_index in range(pool.members):
 
                 def forget(pool: Pool = pool, j: int = member_index) -> None:
@@ -325,12 +309,6 @@ class Growing:
                     waiting = waiting | (m.u(grows) == field)
                 m.when(waiting, forget)
         m.setu(grows, U32(0))
-
-    def _no_longer_stalls(self, m: Memory, slot: Any) -> None:
-        growth = m.u(self.context.core.su(slot, next(iter(self.context.engines.values())).growth))
-        no = m.full(False, np.bool_)
-        parts = self.of_runs.items()
-        m.switch(growth, {n: (lambda part=part: self._stalls(m, part, slot, no)) for n, part in parts})  # type: ignore[misc]
 
     def _restart(self, m: Memory, part: Part, slot: Any, i: Any) -> None:
         context, core, pool, name = self.context, self.context.core, part.pool, part.name
@@ -347,7 +325,7 @@ class Growing:
         m.addf(pool.counter("preemptions", i), 1.0)
         at = core.sf(slot, self._last[name])
         before, counted = m.f(at), core.su(slot, self._stuck)
-        stuck = (before > 0) & (position + 1.0 <= before) & (m.u(counted) == 0)
+        stuck = (before > 0) & (position + 1.0 <= before + TOLERANCE) & (m.u(counted) == 0)
         m.addf(pool.counter("stuck", i), where(stuck, m.full(1.0, np.float64), 0.0))
         m.setu(counted, m.u(counted) | stuck.astype(U32))
         m.setf(at, position + 1.0)
@@ -363,11 +341,20 @@ class Growing:
         if self.pools:
             m.setu(self.context.core.su(slot, self._at), U32(0))
             m.setu(self.context.core.su(slot, self._stuck), U32(0))
-            if self._stalled is not None:
-                m.setu(self.context.core.su(slot, self._stalled), U32(0))
             for field in self._last.values():
                 m.setf(self.context.core.sf(slot, field), 0.0)
 
 
 WAITS, GREW, SELF = 0, 1, 2
 """How an attempt to grow came out; `SELF`: the grower was the victim."""
+
+
+def _growing(job: Job) -> ir.Ref:
+    """The pool that grows with a job."""
+    assert isinstance(job.run, ir.Run)
+    assert job.run.growing is not None
+    return job.run.growing
+
+
+def _key(part: Part) -> tuple[int, int]:
+    return part.site.index, part.number

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sqc_runtime.core import INF
 from sqc_runtime.memory import Memory
 from sqc_runtime.ops import as_u32, fmax, greater, lesser, where
 from sqc_runtime.pools import Pool
@@ -17,7 +18,7 @@ from .. import ir
 from . import errors
 from .context import Context
 from .expressions import Scope, evaluate, number
-from .plan import Site
+from .plan import Site, can_be_refused
 from .policies import Policies
 
 U32 = np.uint32
@@ -37,6 +38,8 @@ class Part:
     """Slot field of the member of an array (None: known before the run)."""
     held: int | None
     """Slot field that says whether it is held (None: it is throughout the scope)."""
+    order: int | None
+    """Slot field of a number of admission, 0 while it is not held (None: its pool does not preempt)."""
 
     @property
     def name(self) -> str:
@@ -49,24 +52,24 @@ class Holds:
         program, plan, layout = context.program, context.plan, context.core.layout
         nodes = list(ir.walk((program.session, program.server)))
         self.preempts = {pool.name for pool in program.pools if pool.preempt != "none"}
-        self.flagged = bool(self.preempts) or any(isinstance(n, ir.Release) for n in nodes)
+        self._released = {node.pool.name for node in nodes if isinstance(node, ir.Release)}
+        """Pools that a hold can give back before its scope ends."""
+        self.flagged = plan.removes or bool(self._released)
         self.flagged = self.flagged or any(isinstance(s.kind, ir.Step) and s.kind.memory for s in program.stages)
         grows = any(isinstance(n, ir.Run) and n.growing is not None for n in nodes)
         self._loads = bool(self.preempts) or grows or any(isinstance(n, ir.Load) for n in nodes)
         """Whether positions matter."""
         leased = {s.hold.parts[s.hold.lease.part].pool.name for s in plan.sites if s.hold.lease}
         nested = {p.pool.name for s in plan.sites for o in s.outer for p in o.hold.parts} | leased
-        self._counts = {n: layout.field("u", f"{n}.holds", context.pools[n].members) for n in sorted(nested)}
-        self._admitted = {
-            n: layout.field("f", f"{n}.admitted", context.pools[n].members) for n in sorted(self.preempts)
-        }
+        counted = set(context.pools) if plan.can_lock else nested
+        self._counts = {n: layout.field("u", f"{n}.holds", context.pools[n].members) for n in sorted(counted)}
         self._admission = layout.f("admissions.order")
         self.parts = {site.index: [self._part(site, k) for k in range(len(site.hold.parts))] for site in plan.sites}
         self._fit = layout.u("hold.fits")
         self.lease: Callable[[Part, Scope, Any], None] | None = None
         """Set where holds can become leases: what happens to a part instead of its release."""
-        self.scope_over: Callable[[Memory, str, Any], None] | None = None
-        """Set where holds can be preempted: a session has left a hold of this pool at its end."""
+        self.over: Callable[[Memory, str, Any], None] | None = None
+        """Set where holds can be preempted: a session has given this pool back, or made it a lease, by itself."""
 
     def _part(self, site: Site, number: int) -> Part:
         layout, part = self.context.core.layout, site.hold.parts[number]
@@ -80,6 +83,7 @@ class Holds:
             layout.field("f", f"{name}.units", 4),
             layout.field("u", f"{name}.member") if computed else None,
             layout.field("u", f"{name}.held") if self.flagged else None,
+            layout.field("f", f"{name}.order") if part.pool.name in self.preempts else None,
         )
 
     # -- what a part holds
@@ -128,10 +132,39 @@ class Holds:
         else:
             m.when(self.is_held(m, part, slot), body)
 
-    def admission_order(self, pool: str, slot: Any, i: Any) -> Any:
-        """The address of the number of a session's latest admission to a pool that preempts (0: it holds nothing)."""
-        address = self.context.core.sf(slot, self._admitted[pool])
-        return address + as_u32(i)
+    def if_within(self, m: Memory, site: Site, slot: Any, body: Callable[[], None]) -> None:
+        """`body`, if the session has some of a hold's pools."""
+        within = m.full(False, np.bool_)
+        for part in self.parts[site.index]:
+            within = within | self.is_held(m, part, slot)
+        m.when(within, body)
+
+    def parts_on(self, pool: str) -> list[Part]:
+        """All parts on a pool, those of inner holds first."""
+        parts = [part for parts in self.parts.values() for part in parts if part.name == pool]
+        return sorted(parts, key=lambda part: -len(part.site.outer))
+
+    def is_on(self, m: Memory, part: Part, slot: Any, i: Any) -> Any:
+        """Whether a part is one of a pool's member (of a session that holds it)."""
+        mine = self.i(m, part, slot)
+        return m.full(mine == i, np.bool_) if isinstance(mine, int) and isinstance(i, int) else mine == i
+
+    def admission_order(self, m: Memory, pool: str, slot: Any, i: Any) -> Any:
+        """The place of a session among those that hold a pool that preempts: the first of its numbers of admission
+        (0: it holds nothing)."""
+        first = self._first_number(m, self.parts_on(pool), slot, i)
+        return where(first < INF, first, 0.0)
+
+    def _first_number(self, m: Memory, parts: Sequence[Part], slot: Any, i: Any) -> Any:
+        first = m.full(INF, np.float64)
+        for part in parts:
+            assert part.order is not None
+            number_ = m.f(self.context.core.sf(slot, part.order))
+            counts = number_ > 0
+            if part.pool.members > 1:
+                counts = counts & self.is_on(m, part, slot, i)
+            first = lesser(first, where(counts, number_, INF))
+        return first
 
     # -- reaching the statement
     def reach(self, site: Site, segment: int, s: Scope, slot: Any, refuse: Callable[[], None]) -> None:
@@ -144,9 +177,12 @@ class Holds:
             for amount in (part.ir.units, part.ir.reserve):
                 if amount is not None:
                     context.fail(m, ~(number(evaluate(amount, s)) >= 0), errors.UNITS, hold)
+            if context.plan.can_lock:
+                m.setf(self.units(part, slot), number(evaluate(part.ir.units, s)))
         refused, counts = m.full(False, np.bool_), []
         for part in self.parts[site.index]:
-            if part.ir.refusable is not None:
+            if can_be_refused(context.program, part.ir):
+                assert part.ir.refusable is not None
                 i = self.i(m, part, slot)
                 need = part.pool.up(m, number(evaluate(part.ir.refusable, s)), i)
                 too_much = need > m.f(part.pool.cap(i))
@@ -163,7 +199,10 @@ class Holds:
             self.wait(m, site, segment, slot)
             m.setu(context.core.current, U32(0))
 
-        m.either(refused, turn_away, wait)
+        if counts:
+            m.either(refused, turn_away, wait)
+        else:
+            wait()
 
     def wait(self, m: Memory, site: Site, segment: int, slot: Any, first: bool = False) -> None:
         """Join the queue of the first pool (`first`: at its head)."""
@@ -263,8 +302,12 @@ class Holds:
             m.setf(self.position(part, slot), -1.0)
         if part.held is not None:
             m.setu(core.su(slot, part.held), U32(1))
-        if name in self.preempts:
-            m.setf(self.admission_order(name, slot, i), m.addf(self._admission, 1.0))
+        if part.order is not None:
+            m.setf(core.sf(slot, part.order), m.addf(self._admission, 1.0))
+
+    def asked(self, m: Memory, part: Part, slot: Any) -> Any:
+        """Units that a waiting request asked for when it was made (of programs that can lock)."""
+        return m.f(self.units(part, slot))
 
     # -- holders
     def _count(self, name: str, slot: Any, i: Any) -> Any:
@@ -279,6 +322,10 @@ class Holds:
         count = m.addu(self._count(name, slot, i), 1)
         m.addf(holders, where(count == 1, m.full(1.0, np.float64), 0.0))
 
+    def is_holder(self, m: Memory, name: str, slot: Any, i: Any) -> Any:
+        """Whether a session, or a leg, has a hold or lease on a pool (of programs that can lock)."""
+        return m.u(self._count(name, slot, i)) != 0
+
     def discount_holder(self, m: Memory, name: str, slot: Any, i: Any) -> None:
         holders = self.context.pools[name].signal("holders", i)
         if name not in self._counts:
@@ -292,13 +339,11 @@ class Holds:
     # -- the end of a hold
     def give_back(self, m: Memory, part: Part, s: Scope, slot: Any, interrupted: bool = False) -> None:
         """Free a part's units; keep what the cache clause says, of what an interrupted hold has reached."""
-        i, core, pool = self.i(m, part, slot), self.context.core, part.pool
+        i, pool = self.i(m, part, slot), part.pool
         units = m.f(self.units(part, slot))
         computed = (self.reached if interrupted else self.computed)(m, part, slot)
         self.free(m, part, slot, units, i)
-        if part.held is not None:
-            m.setu(core.su(slot, part.held), U32(0))
-        self.forget_admission(m, part, slot, i)
+        self._held_no_longer(m, part, slot, i, interrupted)
         self.discount_holder(m, part.name, slot, i)
         self.keep(m, part.site.hold, pool, s, slot, computed, i)
 
@@ -307,9 +352,14 @@ class Holds:
         if part.pool.traits.promises:
             unused = greater(m.f(self.reserved(part, slot)) - m.f(self.units(part, slot)), 0.0)
             part.pool.promise(m, -unused, i)
+        self._held_no_longer(m, part, slot, i)
+
+    def _held_no_longer(self, m: Memory, part: Part, slot: Any, i: Any, interrupted: bool = False) -> None:
         if part.held is not None:
             m.setu(self.context.core.su(slot, part.held), U32(0))
-        self.forget_admission(m, part, slot, i)
+        self._forget_admission(m, part, slot, i)
+        if self.over is not None and not interrupted:
+            self.over(m, part.name, slot)
 
     def free(self, m: Memory, part: Part, slot: Any, units: Any, i: Any) -> None:
         pool = part.pool
@@ -317,11 +367,19 @@ class Holds:
         if pool.traits.promises:
             pool.promise(m, -greater(m.f(self.reserved(part, slot)) - units, 0.0), i)
 
-    def forget_admission(self, m: Memory, part: Part, slot: Any, i: Any) -> None:
-        """The session holds nothing of a pool that preempts any more, unless a hold around this one does."""
-        if part.name not in self.preempts:
+    def _forget_admission(self, m: Memory, part: Part, slot: Any, i: Any) -> None:
+        """The session holds a pool once less: of several numbers of admission the first goes, whichever hold ends."""
+        if part.order is None:
             return
-        m.setf(self.admission_order(part.name, slot, i), 0.0)
+        core = self.context.core
+        others = [other for other in self.parts_on(part.name) if other is not part and _nested(other.site, part.site)]
+        mine = m.f(core.sf(slot, part.order))
+        first = self._first_number(m, others, slot, i)
+        for other in others:
+            assert other.order is not None
+            at = core.sf(slot, other.order)
+            m.when((m.f(at) == first) & (first < mine), lambda at=at: m.setf(at, mine))  # type: ignore[misc]
+        m.setf(core.sf(slot, part.order), 0.0)
 
     def keep(self, m: Memory, hold: ir.Hold, pool: Pool, s: Scope, slot: Any, computed: Any, i: Any) -> None:
         """What the cache clause keeps of a prefix that reaches `computed`."""
@@ -345,8 +403,6 @@ class Holds:
                     self.give_back(m, part, s, slot, interrupted)
 
             self.if_held(m, part, slot, end)
-            if self.scope_over is not None and not interrupted:
-                self.scope_over(m, part.name, slot)
         self.context.set(m, slot, "computed", 0.0)
 
     # -- within a hold
@@ -356,21 +412,49 @@ class Holds:
         parts = [p for site in sites for p in self.parts[site.index] if p.name == ref.name]
         return [p for p in parts if p.ir.pool.index == ref.index] or parts
 
-    def part_of(self, ref: ir.Ref, sites: Sequence[Site]) -> Part:
-        """The innermost of them."""
-        return self.parts_of(ref, sites)[0]
+    def candidates(self, ref: ir.Ref, sites: Sequence[Site]) -> list[Part]:
+        """Those that it can act on: an outer one only where an inner one may have been given back."""
+        parts = self.parts_of(ref, sites)
+        return parts if ref.name in self._released else parts[:1]
+
+    def innermost(
+        self,
+        m: Memory,
+        ref: ir.Ref,
+        sites: Sequence[Site],
+        slot: Any,
+        body: Callable[[Part], None],
+        otherwise: Callable[[], None],
+    ) -> None:
+        """`body` for the innermost part that is still held, `otherwise` where each was given back."""
+        parts, act = self.candidates(ref, sites), otherwise
+        if ref.name not in self._released:
+            body(parts[0])
+            return
+        for part in reversed(parts):
+
+            def this(part: Part = part, outer: Callable[[], None] = act) -> None:
+                m.either(self.is_held(m, part, slot), lambda: body(part), outer)
+
+            act = this
+        act()
+
+    def given_back(self, m: Memory, statement: ir.Stmt) -> Callable[[], None]:
+        """The error of a statement whose pool every hold around it has given back."""
+        return lambda: self.context.fail(m, m.full(True, np.bool_), errors.GIVEN_BACK, statement)
 
     def load(self, statement: ir.Load, sites: Sequence[Site], s: Scope, slot: Any) -> None:
         """The position advances; it must stay within the allocation."""
-        m, part = s.m, self.part_of(statement.pool, sites)
-        amount = number(evaluate(statement.amount, s))
-        position = self.reached(m, part, slot) + amount
+        m, amount = s.m, number(evaluate(statement.amount, s))
         self.context.fail(m, ~(amount >= 0), errors.AMOUNT, statement)
-        if part.held is not None:
-            self.context.fail(m, ~self.is_held(m, part, slot), errors.GIVEN_BACK, statement)
-        over = position > m.f(self.units(part, slot)) + 1e-9
-        self.context.fail(m, over, errors.BEYOND, statement)
-        m.setf(self.position(part, slot), position)
+
+        def advance(part: Part) -> None:
+            position = self.reached(m, part, slot) + amount
+            over = position > m.f(self.units(part, slot)) + 1e-9
+            self.context.fail(m, over, errors.BEYOND, statement)
+            m.setf(self.position(part, slot), position)
+
+        self.innermost(m, statement.pool, sites, slot, advance, self.given_back(m, statement))
 
     # -- the end of the run
     def note_over_cap(self, m: Memory, name: str, i: int, queue: int) -> None:
@@ -394,3 +478,8 @@ class Holds:
                 m.when(part.pool.up(m, need, j) > m.f(part.pool.cap(j)), store)
 
         m.when(pool.waiting(m, i), look)
+
+
+def _nested(one: Site, other: Site) -> bool:
+    """Whether a session can be in both holds at once."""
+    return one is other or one in other.outer or other in one.outer

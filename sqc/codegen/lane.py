@@ -42,6 +42,7 @@ from .invariants import Invariants
 from .needs import Bounds, need_of, starts_turn
 from .plan import AFTER_EVENT, AFTER_SERVE, Code, Plan, make_plan
 from .policies import eviction_attributes, reads_release
+from .skipping import Clock
 from .stages import make_stages, signals, sources
 from .statements import TOKEN_ROWS, Statements
 from .traces import Traces
@@ -59,7 +60,14 @@ class LaneProgram:
     of an observation for claims, where they need all).
     """
 
-    def __init__(self, program: ir.Program, capacities: Mapping[str, int], mode: str = "native", debug: bool = False):
+    def __init__(
+        self,
+        program: ir.Program,
+        capacities: Mapping[str, int],
+        mode: str = "native",
+        debug: bool = False,
+        skip: bool = True,
+    ):
         self.program = program
         self.capacities = dict(capacities)
         self.plan = make_plan(program)
@@ -71,7 +79,7 @@ class LaneProgram:
         core.signals = Signals(jobs, {"live": 1, **others, **carried}, layout)
         attributes = attribute_fields(program, core)
         self.pools = {p.name: self._pool(p, attributes) for p in program.pools}
-        self.stages = make_stages(program, core, capacities["stale"], self._outside)
+        self.stages = make_stages(program, core, capacities["stale"], self._outside, self.plan.removes)
         self.sources = sources(self.stages)
         samples = capacities["samples"]
         steps = has_engines(program)
@@ -85,8 +93,10 @@ class LaneProgram:
         resources = (self.stages, self.pools, self.rows, self.prefetch)
         self.context = Context(program, self.plan, core, attributes, *resources, self.claims, self.traces)
         self.code = Statements(self.context, capacities["stale"])
-        self.engines = Engines(self.context, self.code, self._outside) if steps else None
-        self.invariants = Invariants(self.context) if debug else None
+        # The invariants are checked at every instant: then none is skipped.
+        clock = Clock(self._following, self._skip_to) if skip and not debug else None
+        self.engines = Engines(self.context, self.code, self._outside, clock) if steps else None
+        self.invariants = Invariants(self.context, self.code.holds) if debug else None
         self.next_arrival, self.arrival_seq = layout.f("arrival.time"), layout.f("arrival.seq")
         self.end = layout.f("end")
         self.gauges = Gauges(core, program.gauges, samples)
@@ -100,9 +110,9 @@ class LaneProgram:
             members=members,
             blocks=decl.block is not None,
             keyed=bool(decl.queue),
-            grows=any(isinstance(n, ir.Grow) and n.pool.name == decl.name for n in nodes),
+            grows=any(_grows(n) == decl.name for n in nodes),
             promises=decl.reserve_held,
-            removes=any(p.preempt != "none" for p in program.pools),
+            removes=self.plan.removes,
         )
         cache = None
         kept = {part.pool.name for site in self.plan.sites if site.hold.cache is not None for part in site.hold.parts}
@@ -265,8 +275,7 @@ class LaneProgram:
         time = where(drained, m.f(core.now), lesser(time, m.f(core.horizon)))
         if self.invariants is not None:
             self.invariants.check(m, time)
-        self.gauges.read(m, self.context.constants(m), time, over)
-        core.advance(m, time)
+        self._go_on(m, time, over)
         m.addf(core.events, where(over, 0.0, 1.0))
         if self.plan.loops:
             m.setu(self.code.jumps, U32(0))
@@ -275,6 +284,18 @@ class LaneProgram:
         m.when(comes, lambda: m.switch(which, self._handlers(m)))
         if self.code.always_serves:
             m.setu(core.dirty, U32(1))
+
+    def _go_on(self, m: Memory, time: Any, over: Any) -> None:
+        """The clock goes on, and what is measured over time with it."""
+        self.gauges.read(m, self.context.constants(m), time, over)
+        self.core.advance(m, time)
+
+    def _skip_to(self, m: Memory, time: Any) -> None:
+        self._go_on(m, time, m.full(False, np.bool_))
+
+    def _following(self, m: Memory) -> Any:
+        """The time of the next event."""
+        return self._next_event(m)[0]
 
     def _next_event(self, m: Memory) -> tuple[Any, ...]:
         """The first event by (time, sequence number): its time and kind, and whether the run is over."""
@@ -296,6 +317,8 @@ class LaneProgram:
         """The run is over: at the horizon, or when the last of a limited number has ended."""
         core = self.core
         limited = m.f(core.limit) < INF
+        if self.code.deadlock is not None:
+            self.code.deadlock.check(m)
         core.fail(m, limited & ~all_came, errors.NOT_REACHED, 0)
         core.fail(m, limited & ~drained, errors.NOT_DRAINED, 0)
         core.fail(m, drained & (m.f(core.now) <= m.f(core.warmup)), errors.DRAINED_EARLY, 0)
@@ -362,7 +385,7 @@ class LaneProgram:
     def _settle(self, m: Memory) -> None:
         """The stages settle, step stages plan their iterations; once all have, the next event comes."""
         assert self.engines is not None
-        over = self.engines.settle(m, self.sources, lambda: self._next_event(m)[0])
+        over = self.engines.settle(m, self.sources, lambda: self._following(m))
         m.when(over & self.core.running(m), lambda: self._event(m))
 
     def _chores(self, m: Memory) -> None:
@@ -427,6 +450,7 @@ class LaneProgram:
         if self.code.spills and phase == AFTER_EVENT:
             bodies[self.code.vanish] = lambda: self.code.end_of_job(m, slot)
         m.when(go, lambda: m.switch(pc, bodies))
+        self.code.endings.end_doomed(m)
 
     # -- results
     def _results(self, m: Memory) -> dict[str, Any]:
@@ -469,6 +493,14 @@ class LaneProgram:
         nan = m.full(np.nan, np.float64)
         row = {"count": m.full(0.0, np.float64), "mean": nan, "cv2": nan}
         return row if self.capacities["samples"] else row | {"p99": nan}
+
+
+def _grows(node: ir.Node) -> str | None:
+    """The pool in which a statement can take more units."""
+    match node:
+        case ir.Grow(pool) | ir.Run(growing=ir.Ref() as pool):
+            return pool.name
+    return None
 
 
 def _labels(name: str, size: int | None) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -44,6 +45,11 @@ class Leases:
             layout.u("lease.fresh"),
         )
         self._first = layout.field("u", "lease.first")
+        clauses = tuple(site.hold.cache for site in sites if site.leg and site.hold.cache is not None)
+        names = sorted({node.name for node in ir.walk(clauses) if isinstance(node, ir.Attr)})
+        self._passed = layout.u("lease.passed", cells) if names else None
+        self._copies = {name: layout.f(f"lease.copy.{name}", cells) for name in names}
+        """Attributes of the leg that a lease was passed on by: its cache clause reads those."""
         self.expiries = Heap(layout, "leases", capacity)
         holds.lease = self.begin
 
@@ -79,6 +85,8 @@ class Leases:
             m.setu(self._member + record, as_u32(i))
             m.setu(self._next + record, ZERO)
             m.setf(self._seq + record, -1.0)
+            if self._passed is not None:
+                m.setu(self._passed + record, ZERO)
             self._append(m, slot, record)
             m.when(time < INF, lambda: self._schedule(m, record, m.f(core.now) + time))
 
@@ -119,6 +127,7 @@ class Leases:
         m.setf(self._seq + record, -1.0)
         m.setu(self._free + m.addu(self._free_top, 1), record)
         units, computed = m.f(self._units + record), m.f(self._computed + record)
+        s = self._scope(m, record, s)
 
         def free(part: Part) -> None:
             i = m.u(self._member + record) if part.pool.members > 1 else 0
@@ -127,6 +136,19 @@ class Leases:
             self.holds.keep(m, part.site.hold, part.pool, s, owner, computed, i)
 
         self._by_part(m, record, free)
+
+    def _scope(self, m: Memory, record: Any, s: Scope) -> Scope:
+        """What the cache clause of a lease sees, `s` being its owner's scope."""
+        if self._passed is None:
+            return s
+        passed = m.u(self._passed + record) != 0
+
+        def attribute(name: str) -> Any:
+            assert s.attribute is not None
+            value = s.attribute(name)
+            return where(passed, m.f(self._copies[name] + record), value) if name in self._copies else value
+
+        return replace(s, attribute=attribute)
 
     def release(self, m: Memory, ref: ir.Ref, s: Scope, owner: Any, stmt: Any) -> None:
         """`release` without a hold around it: the session's oldest lease of that pool ends."""
@@ -173,6 +195,10 @@ class Leases:
             m.setu(self._next + record, ZERO)
             m.setu(self._owner + record, session)
             self._append(m, session, record)
+            if self._passed is not None:
+                m.setu(self._passed + record, U32(1))
+            for name, copy in self._copies.items():
+                m.setf(copy + record, self.context.get(m, leg, name))
 
             def count(part: Part) -> None:
                 i = m.u(self._member + record) if part.pool.members > 1 else 0
@@ -183,6 +209,21 @@ class Leases:
             return ()
 
         m.loop(lambda: m.u(first) != 0, hand_over)
+
+    def each_that_expires(self, m: Memory, body: Callable[[str, Any], None]) -> None:
+        """`body(pool, member)` for every lease that ends by itself."""
+        if not self.parts:
+            return
+        last = m.u(self._fresh)
+
+        def look(record: Any) -> tuple[Any]:
+            def found(part: Part) -> None:
+                body(part.name, m.u(self._member + record) if part.pool.members > 1 else 0)
+
+            m.when(m.f(self._seq + record) >= 0, lambda: self._by_part(m, record, found))
+            return (record + ONE,)
+
+        m.loop(lambda record: record <= last, look, (m.full(1, U32),))
 
     def _by_part(self, m: Memory, record: Any, body: Callable[[Part], None]) -> None:
         if len(self.parts) == 1:

@@ -35,13 +35,12 @@ class Bounds:
 
     def __init__(self, program: ir.Program, plan: Plan):
         nodes = list(ir.walk((program.session, program.server)))
-        preempts = any(pool.preempt != "none" for pool in program.pools)
         leases = any(site.hold.lease is not None for site in plan.sites)
         releases = any(isinstance(node, ir.Release) for node in nodes)
         keeps = any(_cache(site) for site in plan.sites)
-        self._early = keeps and (preempts or leases or releases)
+        self._early = keeps and (plan.removes or leases or releases)
         """Whether cache clauses draw, and a hold can be over before its scope ends."""
-        self.aside = keeps and (preempts or leases)
+        self.aside = keeps and (plan.removes or leases)
         """Whether they may do so outside of the session's segments."""
 
     def code(self, code: Code) -> float:

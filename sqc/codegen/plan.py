@@ -11,6 +11,7 @@ event, and those that run after the pools were served (bodies of holds, and what
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -148,6 +149,7 @@ class Growth:
 class Gather:
     """`join`: go on at `segment` when no leg is live."""
 
+    statement: ir.Join
     segment: int
 
 
@@ -190,6 +192,14 @@ class Plan:
     loops: bool = False
     """Whether a session can come back to a statement."""
     forks: bool = False
+    kills: bool = False
+    """Whether a leg can be refused: its session ends by that, wherever it is."""
+    outlived: bool = False
+    """Whether a session can end, refused, before its legs."""
+    can_lock: bool = False
+    """Whether sessions at a `join` can wait for each other's memory: legs hold some."""
+    removes: bool = False
+    """Whether sessions can be taken out of wherever they are: by preemption, or because they end there."""
 
 
 def make_plan(program: ir.Program) -> Plan:
@@ -221,6 +231,11 @@ class _Planner:
         self._in_leg = False
         code = self._sequence(program.session, (), lambda: Code([], Finish(())))
         self.plan.start = self._segment(code, AFTER_EVENT)
+        refusable = [site for site in self.plan.sites if any(can_be_refused(program, p) for p in site.hold.parts)]
+        self.plan.kills = any(site.leg for site in refusable)
+        self.plan.outlived = self.plan.forks and bool(refusable)
+        self.plan.can_lock = any(site.leg for site in self.plan.sites)
+        self.plan.removes = self.plan.kills or any(pool.preempt != "none" for pool in program.pools)
 
     # -- segments
     def _segment(self, code: Code, phase: int) -> int:
@@ -287,7 +302,7 @@ class _Planner:
             case ir.Grow(pool):
                 return Code([], Growth(stmt, _around(pool, held), self._segment(k(), AFTER_EVENT)))
             case ir.Join():
-                return Code([], Gather(self._segment(k(), AFTER_EVENT)))
+                return Code([], Gather(stmt, self._segment(k(), AFTER_EVENT)))
             case ir.Hold():
                 site = Site(len(self.plan.sites), stmt, held, self._in_leg)
                 self.plan.sites.append(site)
@@ -330,6 +345,19 @@ class _Planner:
     def _after_turn(self, k: Continuation) -> Code:
         code = k()
         return Code([EndTurn(), *code.ops], code.last)
+
+
+def can_be_refused(program: ir.Program, part: ir.Part) -> bool:
+    """Whether a hold can be refused for what it asks of one pool, as far as constants say."""
+    (pool,) = (pool for pool in program.pools if pool.name == part.pool.name)
+    match part.refusable, pool.cap, pool.block or ir.Const(0.0):
+        case None, _, _:
+            return False
+        case _, ir.Const(math.inf), _:
+            return False
+        case ir.Const(units), ir.Const(cap), ir.Const(block):
+            return (math.ceil(units / block) * block if block else units) > cap
+    return True
 
 
 def jobs(code: Code) -> Iterator[Job]:

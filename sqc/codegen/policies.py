@@ -36,7 +36,7 @@ def reads_release(pool: ir.Pool) -> bool:
 
 @dataclass
 class Spilled:
-    """Of a victim: its session (slot 0 once it has ended), whether what it loses is spilled, the work of moving it."""
+    """Of a victim: its session (slot 0 once that is forgotten), whether what it loses is spilled, the work of that."""
 
     owner: Any
     serial: Any
@@ -65,11 +65,12 @@ class Policies:
         cache, core = pool.cache, context.core
         assert cache is not None
         owner = m.u(cache.owner + node)
+        lives = context.lives(m, owner)
 
         def attribute(attr: str) -> Any:
             field = context.attributes[attr]
             (value,) = m.either(
-                owner != 0,
+                lives,
                 lambda: (m.f(core.sf(owner, field)),),
                 lambda: (m.f(cache.snapshot[field] + node),),
             )
@@ -89,7 +90,7 @@ class Policies:
                 return outside.read(kind, ref)
             of_owner = context.scope(m, owner, declared).read
             assert of_owner is not None
-            (value,) = m.when(owner != 0, lambda: (of_owner(kind, ref),), (m.full(0.0, np.float64),))
+            (value,) = m.when(lives, lambda: (of_owner(kind, ref),), (m.full(0.0, np.float64),))
             return value
 
         s = replace(outside, attribute=attribute, read=read, context=values)
@@ -158,9 +159,9 @@ class Policies:
                 cache.keep(m, spilled.owner, there + units, j)
 
             def of_the_ended() -> None:
-                cache.keep_for(m, spilled.serial, spilled.attributes, units, j)
+                cache.keep_for(m, spilled.owner, spilled.serial, spilled.attributes, units, j)
 
-            m.either(spilled.owner != 0, of_the_living, of_the_ended)
+            m.either(context.lives(m, spilled.owner), of_the_living, of_the_ended)
             m.when(spilled.work > 0, carry)
 
         def carry() -> None:

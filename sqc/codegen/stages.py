@@ -23,15 +23,16 @@ Outside = Callable[[Memory, ir.Stage], Scope]
 """The scope of what is evaluated without a session; errors are the stage's."""
 
 
-def make_stages(program: ir.Program, core: Core, stale: int, outside: Outside) -> dict[str, Stage]:
-    """Every stage, in order of declaration. `stale`: events that a stage may keep pending in vain."""
+def make_stages(program: ir.Program, core: Core, stale: int, outside: Outside, removes: bool) -> dict[str, Stage]:
+    """Every stage, in order of declaration. `stale`: events that a stage may keep pending in vain; `removes`: jobs
+    can be taken out before they are done."""
     shared = shared_stages(program)
     flows = Flows(core, program.share == "maxmin", stale) if shared else None
     steps = any(isinstance(decl.kind, ir.Step) for decl in program.stages)
     planning = Planning(core) if steps else None
     stages: dict[str, Stage] = {}
     for number_, decl in enumerate(program.stages, 1):
-        uses, name = _uses(program, decl, number_), f"stage.{decl.name}"
+        uses, name = _uses(program, decl, number_, removes), f"stage.{decl.name}"
         if decl.name in shared:
             assert flows is not None
             assert isinstance(decl.kind, ir.Ps)
@@ -48,7 +49,7 @@ def make_stages(program: ir.Program, core: Core, stale: int, outside: Outside) -
 
 def _own_stage(core: Core, name: str, uses: Uses, stale: int, decl: ir.Stage, outside: Outside) -> Stage:
     match decl.kind:
-        case ir.Fifo(ir.Const(1.0)) if uses.members == 1 and not uses.preempts:
+        case ir.Fifo(ir.Const(1.0)) if uses.members == 1 and not uses.removes:
             return SingleFifo(core, name, uses)
         case ir.Fifo(servers):
             return FifoStage(core, name, uses, stale, _servers(decl, servers, outside))
@@ -83,13 +84,13 @@ def sources(stages: Mapping[str, Stage]) -> Sequence[Stage | Flows]:
     return [*own, *flows]
 
 
-def _uses(program: ir.Program, decl: ir.Stage, number_: int) -> Uses:
+def _uses(program: ir.Program, decl: ir.Stage, number_: int, removes: bool) -> Uses:
     kinds = {node.kind for node in ir.walk(program) if isinstance(node, ir.Read) and node.ref.name == decl.name}
     prices = any(isinstance(node, ir.Price) and node.ref.name == decl.name for node in ir.walk(program))
     return Uses(
         members=decl.size or 1,
         number=number_,
-        preempts=any(pool.preempt != "none" for pool in program.pools),
+        removes=removes,
         work="work" in kinds,
         estimates=prices or bool(kinds & {"est_lambda", "est_rho", "est_wait"}),
     )

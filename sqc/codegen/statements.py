@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 
 from sqc_runtime.cache import precedes
-from sqc_runtime.engine import DECODE, PREFILL, Engine, TokenTimes
+from sqc_runtime.engine import DECODE, PREFILL, Engine
 from sqc_runtime.flows import SharedStage
 from sqc_runtime.memory import Memory
 from sqc_runtime.ops import as_u32, floor, where
+from sqc_runtime.tokens import TokenTimes
 
 from .. import ir
 from . import errors
 from .context import Context
+from .deadlock import Deadlock
+from .endings import Endings
 from .expressions import Scope, draws_bound, evaluate, is_test, number
 from .growth import Growing
 from .holds import Holds, Part
@@ -64,13 +67,16 @@ class Statements:
         self.growing = Growing(context, self.holds, policies)
         self.leases = Leases(context, self.holds, stale)
         self.legs = Legs(context)
+        self.deadlock = Deadlock(context, self.holds, self.leases, self.legs) if self.plan.can_lock else None
+        self.endings = Endings(context, self.holds, self.growing, self.leases, self.legs)
         layout = self.core.layout
         self.jumps = layout.u("jumps")
         self.times: TokenTimes | None = None
         if context.engines:
             self.times = TokenTimes(
-                context.core, context.rows["client.ttft"], context.rows["client.tpot"], context.owner
+                context.core, context.rows["client.ttft"], context.rows["client.tpot"], context.owner, self.plan.forks
             )
+            self.endings.times = self.times
             for engine in context.engines.values():
                 engine.times = self.times
         self._return = layout.field("u", "return") if self.plan.turns > 1 else None
@@ -125,8 +131,11 @@ class Statements:
                 self.holds.load(statement, sites, s, slot)
             case StartLeg(_, segment):
                 leg = self.legs.start(m, slot, segment)
+                self.context.never_admitted(m, leg)
                 self.growing.born(m, leg)
                 self.leases.born(m, leg)
+                if self.times is not None:
+                    self.times.leg_starts(m, leg)
 
     def _guard(self, guard: ir.Expr, stmt: Any, s: Scope) -> Any:
         """A guard as a boolean; anything but 0 and 1 ends the lane."""
@@ -242,7 +251,7 @@ class Statements:
             case Job():
                 self._job(last, s, slot)
             case Join(site, segment):
-                self.holds.reach(site, segment, s, slot, lambda: self._refuse(site, s, slot))
+                self.holds.reach(site, segment, s, slot, lambda: self.endings.refuse(site, s, slot))
             case Leave(site, segment):
                 self.holds.leave(site, s, slot, lease=True)
                 self._serve_first(m, slot, segment)
@@ -251,13 +260,12 @@ class Statements:
                 self._serve_first(m, slot, segment)
             case Growth():
                 self.growing.grow(last, s, slot)
-            case Gather(segment):
-                self.legs.gather(m, slot, segment)
+            case Gather():
+                self.legs.gather(m, slot, last)
             case EndLeg():
-                self.leases.pass_on(m, slot, self.context.owner(m, slot))
-                self.legs.end(m, slot)
+                self.endings.leg(m, slot)
             case Finish(held):
-                self._finish(held, s, slot)
+                self.endings.finish(held, s, slot)
         self.context.prefetch.session_used(m, slot, s.draws)
 
     def _continue(self, m: Memory, slot: Any, segment: Any) -> None:
@@ -295,15 +303,13 @@ class Statements:
             context.fail(m, ~(work == 0), errors.WORK, run)
             core.push_ready(m, slot)
 
+        if self.times is not None and isinstance(run, ir.Run) and run.mode == "decode":
+            self.times.decode_starts(m, slot)  # one of no tokens too
         m.either(work > 0, begin, no_job)
 
     def _join_engine(self, engine: Engine, job: Job, run: ir.Run, m: Memory, slot: Any, work: Any, i: Any) -> None:
         """The session becomes a resident of a step stage."""
-        assert self.times is not None
-        if run.mode == "decode":
-            self.times.decode_starts(m, slot)
-        self.growing.run_begins(job, m, slot)
-        mode, growth = DECODE if run.mode == "decode" else PREFILL, U32(self.growing.number_of(job))
+        mode, growth = DECODE if run.mode == "decode" else PREFILL, self.growing.number_for(job, m, slot)
         engine.join(m, slot, work, i, mode, growth, self.context.latest_admission(m, slot))
 
     def _flow(self, run: ir.Flow, s: Scope, slot: Any, work: Any) -> None:
@@ -318,44 +324,15 @@ class Statements:
 
     def _give_back(self, statement: ir.Release, sites: tuple[Site, ...], s: Scope, slot: Any) -> None:
         """`release`: what the innermost hold around still has of the pool, else the session's oldest lease of it."""
-        m = s.m
-        lasts: Callable[[], None] = lambda: self.leases.release(  # noqa: E731
-            m, statement.pool, s, slot, statement
-        )
-        for part in reversed(self.holds.parts_of(statement.pool, sites)):
+        m, holds = s.m, self.holds
 
-            def innermost(part: Part = part, lasts: Callable[[], None] = lasts) -> None:
-                m.either(self.holds.is_held(m, part, slot), lambda: self.holds.give_back(m, part, s, slot), lasts)
+        def give_back(part: Part) -> None:
+            holds.give_back(m, part, s, slot)
 
-            lasts = innermost
-        lasts()
+        def end_lease() -> None:
+            self.leases.release(m, statement.pool, s, slot, statement)
 
-    def _refuse(self, site: Site, s: Scope, slot: Any) -> None:
-        """The hold asks for more than a pool has: the session ends."""
-        if site.leg:
-            self.context.fail(s.m, s.m.full(True, np.bool_), errors.LEG_REFUSED, site.hold)
-        else:
-            self._finish(site.outer, s, slot)
-
-    def _finish(self, held: tuple[Site, ...], s: Scope, slot: Any) -> None:
-        """The session ends: its holds end innermost first, its prefixes stay, its slot is free."""
-        m, core, context = s.m, self.core, self.context
-        if self.plan.forks:
-            core.fail(m, self.legs.are_live(m, slot), errors.LIVE_LEGS, 0)
-        for site in reversed(held):
-            self.holds.leave(site, s, slot)
-        self.leases.end_all(m, s, slot)
-        if held or self.leases.parts:
-            m.setu(core.dirty, U32(1))
-        for pool in context.pools.values():
-            if pool.cache is not None:
-                pool.cache.disown(m, slot)
-        m.addf(core.signals.at("live"), -1.0)
-        m.addf(core.ended, m.f(core.warm))
-        core.release(m, slot)
-        m.setu(core.current, U32(0))
-        if isinstance(context.program.arrival, ir.Closed):
-            m.addu(core.births, 1)
+        holds.innermost(m, statement.pool, sites, slot, give_back, end_lease)
 
     def end_of_job(self, m: Memory, slot: Any) -> None:
         """A job for which nobody waited is done."""
@@ -366,7 +343,7 @@ class Statements:
     # -- admission
     def serve(self, m: Memory) -> None:
         """Every pool in declaration order: growers, then whoever fits."""
-        grown = {pool.name for pool in self.growing.waits}
+        grown = {pool.name for pool in self.growing.pools}
         by_engines = {pool.name for pool in self.context.program.pools if pool.admit_via is not None}
         for name, pool in self.context.pools.items():
             waits = bool(self.holds.sites_of(name)) and name not in by_engines

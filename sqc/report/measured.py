@@ -78,11 +78,11 @@ def gauge_row(run: Outcome, name: str, start: float, end: float) -> GaugeRow:
 def claim_row(metrics: Mapping[str, float], declared: ir.Claim, end: float) -> ClaimRow:
     """The row of a claim."""
     name = declared.name
-    value, outside = (metrics[f"claim.{name}.{part}"] for part in ("value", "out_of_scope"))
+    value, outside, why = (metrics[f"claim.{name}.{part}"] for part in ("value", "out_of_scope", "why"))
     if declared.stage is None:
-        return ClaimRow.at_end(name, value, bool(outside), end)
+        return ClaimRow.at_end(name, value, bool(outside), why, end)
     checked, failures, first = (metrics[f"claim.{name}.{part}"] for part in ("checked", "failures", "first"))
-    return ClaimRow.of_iterations(name, declared.kind, bool(outside), int(checked), int(failures), first)
+    return ClaimRow.of_iterations(name, declared.kind, bool(outside), why, int(checked), int(failures), first)
 
 
 def stage_rows(metrics: Mapping[str, float], stages: Sequence[ir.Stage]) -> tuple[StageRow, ...]:

@@ -136,30 +136,35 @@ class ClaimRow:
     note: str | None = None
 
     @classmethod
-    def at_end(cls, name: str, value: float, out_of_scope: bool, end: float) -> ClaimRow:
-        """A claim at the end of a run: `value` is 1 or 0, NaN where it was not read."""
+    def at_end(cls, name: str, value: float, out_of_scope: bool, why: float, end: float) -> ClaimRow:
+        """A claim at the end of a run: `value` is 1 or 0, NaN where it was not read; then `why` is the session that
+        is out of scope, or how many are live."""
         if out_of_scope:
-            return cls(name, "at_end", "out_of_scope", 0, 0, math.nan, "a session fails `given`")
+            return cls(name, "at_end", "out_of_scope", 0, 0, math.nan, _fails_given(why))
         if math.isnan(value):
-            return cls(name, "at_end", "not_evaluated", 0, 0, math.nan, "sessions are live at the end")
+            live = f"{why:.0f} session{'s' if why > 1 else ''} live at the end"
+            return cls(name, "at_end", "not_evaluated", 0, 0, math.nan, live)
         if value:
             return cls(name, "at_end", "holds", 1, 0, math.nan)
         return cls(name, "at_end", "fails", 1, 1, end)
 
     @classmethod
     def of_iterations(
-        cls, name: str, kind: str, out_of_scope: bool, checked: int, failures: int, first: float
+        cls, name: str, kind: str, out_of_scope: bool, why: float, checked: int, failures: int, first: float
     ) -> ClaimRow:
-        """A claim about the iterations of a step stage: `checked` of them, of which `failures` read 0."""
+        """A claim about the iterations of a step stage: `checked` of them, of which `failures` read 0; those up to
+        the session, `why`, that is out of scope."""
         if out_of_scope:
-            return cls(name, kind, "out_of_scope", 0, 0, math.nan, "a session fails `given`")
-        if not checked:
-            return cls(name, kind, "not_evaluated", 0, 0, math.nan, "there were no iterations")
+            return cls(name, kind, "out_of_scope", checked, failures, first, _fails_given(why))
         if kind == "every_iteration":
             result = "fails" if failures else "holds"
         else:
             result = "witnessed" if failures < checked else "not_witnessed"
         return cls(name, kind, result, checked, failures, first)
+
+
+def _fails_given(session: float) -> str:
+    return f"session {session:.0f} fails `given`"
 
 
 # --------------------------------------------------------------------------- stages and pools

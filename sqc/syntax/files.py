@@ -23,13 +23,13 @@ def read_source(path: Path, shown: str) -> Source:
 
 
 def decode(data: bytes, shown: str) -> str:
-    """Bytes as program text: UTF-8, without NUL, of sane size."""
+    """Bytes as program text: UTF-8 (with or without a mark at its begin), no NUL, of sane size."""
     if len(data) > MAX_BYTES:
         raise _fail("E106", f"larger than {MAX_BYTES // 1000} kB: this is no program", shown)
     if b"\0" in data:
         raise _fail("E107", "contains NUL bytes: this is no text file", shown)
     try:
-        return data.decode("utf-8")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise _fail("E107", f"not UTF-8 text: byte 0x{data[error.start]:02x} at offset {error.start}", shown) from None
 

@@ -70,9 +70,8 @@ def tables() -> Tables:
 
 def _cache_directories() -> list[Path]:
     bytecode = Path(importlib.util.cache_from_source(str(_GRAMMAR))).parent
-    user = os.environ.get("XDG_CACHE_HOME")
-    home = Path(user) if user else Path(os.path.expanduser("~")) / ".cache"
-    return [bytecode, home / "sqc"]
+    user = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return [bytecode] if user.startswith("~") else [bytecode, Path(user) / "sqc"]  # ~: there is no home
 
 
 def _write(path: Path, data: bytes) -> None:

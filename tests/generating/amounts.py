@@ -33,7 +33,7 @@ def work(world: World, *, still: bool = False) -> Option:
     if "turns" in world.on:
         options.append("w + floor(K / 8)" if world.whole else "w + K / 8")
     if world.has("definition"):
-        options += ["scaled(w)"] * 2
+        options += ["scaled(w)", "later(w)", "drawn()"]
     if world.has("hidden"):
         options += ["h"] * 3
     if world.has("state") and not still:
@@ -64,22 +64,22 @@ def units(world: World, cap: int) -> str:
 def live(world: World, *, constant: bool = False, gauge: bool = False) -> str:
     """An observable of a pool or a stage; `gauge`: one that a gauge may read."""
     options: list[str] = []
+    if world.outside and world.pick.chance(30):
+        return world.pick.one(world.outside)
     if world.pools and world.pick.chance(60):
         pool = world.ref(world.pick.one(world.pools), constant=constant)
         options += [f"{kind}({pool})" for kind in ("used", "free", "holders", "queued")]
         options += [] if gauge else [f"cachedin({pool})"]
     else:
-        stage = world.ref(world.pick.one(world.stages), constant=constant)
+        stage = world.ref(world.pick.one(world.servers), constant=constant)
         options += [f"queue({stage})", f"busy({stage})"]
         options += [f"work({stage})"] if world.weighs and not gauge else []
         if world.has("estimates", 60) and not gauge:
             options = [f"est_lambda({stage})", f"est_rho({stage})", f"est_wait({stage})", f"price({stage}, w, 0.5)"]
-    if world.has("aggregate", 40):
-        arrays = [one for one in (*world.pools, *world.stages) if one.size is not None]
-        if arrays:
-            one = world.pick.one(arrays)
-            kind = "used" if one in world.pools else "queue"
-            return f"({world.pick.one(('max', 'min', 'sum'))} k in {one.size} ({kind}({one.name}[k])))"
+    if world.has("aggregate", 50) and world.arrays:
+        one = world.pick.one(world.arrays)
+        kind = "used" if one in world.pools else "queue"
+        return f"({world.pick.one(('max', 'min', 'sum'))} k in {one.size} ({kind}({one.name}[k])))"
     return world.pick.one(options)
 
 
@@ -111,12 +111,16 @@ def value(world: World, place: Place) -> str:
 
 def look(world: World) -> str:
     """State right where it is read: the most telling observation, so most programs have several."""
+    if world.outside and world.pick.chance(50):
+        return world.pick.one(world.outside)
     if world.pools and world.pick.chance(65):
         pool = world.ref(world.pick.one(world.pools))
         kinds = ("used", "free", "holders", "queued", "cachedin", "used", "cachedin")
         return f"{world.pick.one(kinds)}({pool})"
     works = ("est_lambda", "est_rho", "est_wait") if world.has("estimates", 70) else ("queue", "busy", "work")
-    return f"{world.pick.one(works)}({world.ref(world.pick.one(world.stages))})"
+    if world.engines and world.pick.chance(50):
+        return f"{world.pick.one((*works, 'budget_left'))}({world.ref(world.pick.one(world.engines))})"
+    return f"{world.pick.one(works)}({world.ref(world.pick.one(world.servers))})"
 
 
 def keys(world: World, moment: str, pool: str) -> str:

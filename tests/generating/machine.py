@@ -66,8 +66,8 @@ def _size(resource: Resource) -> str:
 def pool_piece(world: World, pool: Pool, caps: list[str]) -> Piece:
     """A pool with its policies; `caps` are texts of its cap, all at least as large as `pool.cap`."""
     ref = world.ref(pool, constant=True)
-    clauses = [piece("cap ", Option(world.pick.one(caps), (str(pool.cap),)), ";")]
-    if world.has("block", 70):
+    clauses = [] if pool.owner else [piece("cap ", Option(world.pick.one(caps), (str(pool.cap),)), ";")]
+    if pool not in world.slots and world.has("block", 70):
         clauses.append(piece(f"block {world.pick.one(('1', '2', '2', '3', '0.5', '1.5'))};"))
     if world.has("evict_by", 80):
         clauses.append(piece(f"evict by ({amounts.keys(world, 'evict', ref)});"))
@@ -83,7 +83,8 @@ def pool_piece(world: World, pool: Pool, caps: list[str]) -> Piece:
         clauses.append(piece("preempt none;"))
     if "spill" in world.on and pool is world.pools[0]:
         clauses.append(_spill(world))
-    return piece(f"pool {pool.name}{_size(pool)} ", tuple(clauses))
+    where = f" on {pool.owner}" if pool.owner else _size(pool)
+    return piece(f"pool {pool.name}{where} ", tuple(clauses))
 
 
 def _preempt(world: World, ref: str) -> Piece:

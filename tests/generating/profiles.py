@@ -18,7 +18,8 @@ FEATURES = (
     *("branch", "while", "choose", "arrays", "state", "gauge", "claim", "definition", "estimates", "aggregate"),
     *("hold", "multi", "nested", "block", "evict_by", "queue_by", "reserve", "reserve_held", "reuse", "admission"),
     *("cache", "drop", "spill", "grow", "preempt", "release", "lease", "load", "transfer", "conversation"),
-    *("reject", "live_demand", "fork", "flow", "tool_stage", "turns", "zero", "hidden"),
+    *("reject", "live_demand", "fork", "flow", "tool_stage", "turns", "zero", "hidden", "trace", "costs"),
+    *("session_work", "convgrow", "engine", "station"),
 )
 
 _CONTROL = ("branch", "while", "definition", "turns", "zero", "gauge", "state")
@@ -60,6 +61,37 @@ PROFILES = {
     "forks": Profile(("fork",), (*_CONTROL, "hold", "cache", "lease", "multi", "reject", "arrays", "release")),
     "state": Profile(
         ("state", "hold"), ("branch", "while", "choose", "gauge", "queue_by", "evict_by", "live_demand", "cache")
+    ),
+    "costs": Profile(
+        ("costs", "hold", "definition"),
+        ("arrays", "grow", "cache", "turns", "multi", "nested", "branch", "hidden", "choose"),
+    ),
+    "traces": Profile(("trace",), (*_CONTROL, "hold", "cache", "reuse", "drop", "evict_by", "arrays", "session_work")),
+    "sessions": Profile(
+        ("turns", "session_work", "conversation"),
+        (*_CONTROL, "hold", "cache", "convgrow", "tool_stage", "hidden", "choose"),
+    ),
+    "engines": Profile(
+        ("engine",),
+        (
+            *(
+                "arrays",
+                "choose",
+                "cache",
+                "turns",
+                "queue_by",
+                "evict_by",
+                "block",
+                "reserve",
+                "reserve_held",
+                "reuse",
+            ),
+            *("lease", "gauge", "claim", "state", "branch", "hold", "grow", "release", "estimates", "drop", "fork"),
+        ),
+    ),
+    "stations": Profile(
+        ("station",),
+        ("arrays", "hidden", "turns", "gauge", "branch", "while", "state", "hold", "fork", "flow", "claim"),
     ),
     "spill": Profile(("hold", "cache", "spill", "turns"), ("block", "evict_by", "drop", "reuse", "state", "branch")),
 }

@@ -7,8 +7,8 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from generating import amounts, machine, statements
-from generating.pieces import Block, Option, Part, Piece, piece, render
+from generating import amounts, engines, machine, statements, stations, workload
+from generating.pieces import Block, Option, Piece, piece, render
 from generating.profiles import PROFILES, Pick
 from generating.world import Place, World
 
@@ -19,7 +19,7 @@ ARRIVALS = ("poisson", "renewal", "closed", "batch")
 class Case:
     """A program and the runs to compare: every seed at every setting of the inputs.
 
-    `tree` is what the text was printed from, where there is one.
+    `tree` is what the text was printed from, where there is one; `files` lie beside the program (a trace).
     """
 
     source: str
@@ -29,6 +29,7 @@ class Case:
     seeds: tuple[int, ...]
     sets: tuple[dict[str, float], ...] = field(default=({},))
     tree: Block = ()
+    files: tuple[tuple[str, str], ...] = ()
 
 
 def cases(profile: str = "any") -> st.SearchStrategy[Case]:
@@ -44,11 +45,26 @@ def generate(random: Random, profile: str = "any") -> Case:
     world.weighs = not world.whole and arrival in ("poisson", "renewal")
     machine.draw_pools(world)
     machine.draw_stages(world)
-    world.chosen = "choose" in world.on and any(one.size for one in (*world.pools, *world.stages))
+    if world.on & {"engine", "station"}:
+        world.budget = 6  # their requests are long as they are
+    if "engine" in world.on:
+        engines.draw_engines(world)
+        world.more["serve"] = engines.serve
+    queues: list[Piece] = []
+    if "station" in world.on:
+        queues = stations.draw_stations(world)
+        world.more |= {"call": stations.call, "call again": stations.call}
+    world.chosen = "choose" in world.on and bool(world.arrays)
+    trace = workload.trace_file(world) if "trace" in world.on else None
     server = _server(world, arrival)
-    session = _session(world)
-    tree = _program(world, arrival, session, server)
-    drains = not world.on & {"grow", "lease", "nested", "conversation", "live_demand", "transfer"}
+    session = workload.session_block(world)
+    load = workload.workload_piece(world, arrival, session, trace[0] if trace else None)
+    own = workload.session_pieces(world) if session else []
+    if queues and pick.chance(50) and " lease " not in render(server):  # a gateway leases its own pools alone
+        queues.append(stations.gateway(server))
+        server = (piece("gw.route();"),)
+    tree = _program(world, load, own, queues, server)
+    drains = not world.on & {"grow", "lease", "nested", "conversation", "live_demand", "transfer", "engine", "station"}
     limited = arrival in ("poisson", "renewal") and pick.chance(40 if drains else 3)
     first = pick.whole(1, 10**6)
     return Case(
@@ -59,67 +75,53 @@ def generate(random: Random, profile: str = "any") -> Case:
         seeds=(first, first + 1, first + 2),
         sets=({}, {"C": float(pick.one((5, 7, 12, 30)))}),
         tree=tree,
+        files=(trace,) if trace else (),
     )
 
 
-def _program(world: World, arrival: str, session: Block, server: Block) -> Block:
-    gap = world.pick.one((0.5, 0.75, 1.0, 1.5)) * (2 if session else 1)
+def _program(world: World, load: Piece, own: list[Piece], queues: list[Piece], server: Block) -> Block:
+    """Everything in its order; `own` are the pools and stages of the session."""
     caps = {
         pool.name: ["C", str(pool.cap), str(pool.cap), str(pool.cap), f"2 * c + {pool.cap - 4}"] for pool in world.pools
     }
     declared = [
-        *(machine.pool_piece(world, pool, caps[pool.name]) for pool in world.pools),
+        *(machine.pool_piece(world, pool, caps[pool.name]) for pool in world.pools if pool.owner is None),
         *(machine.stage_piece(stage) for stage in world.stages),
     ]
-    if session and "conversation" in world.on:
-        declared.insert(world.pick.whole(0, len(declared)), piece(f"pool conv {{ cap {world.pick.whole(2, 4)}; }}"))
-    if session and "tool_stage" in world.on:
-        declared.append(piece(f"stage tool : {world.pick.one(('delay', 'fifo(2)', 'ps(2)'))};"))
-    if "flow" in world.on:
+    at = world.pick.whole(0, len(declared))
+    declared[at:at] = own
+    declared += [*engines.engine_pieces(world), *queues]
+    if "flow" in world.on or any(word in render(tuple(queues)) for word in ("kvt.", ", M (")):
         declared.append(piece(f"share {world.pick.one(('maxmin', 'bottleneck'))};"))
-    workload: list[Piece] = [piece("arrive ", Option(machine.arrival(world, arrival, gap), ("batch(6)",)), ";")]
-    if "hidden" in world.on:
-        workload.append(piece("hidden h;"))
-    workload += [piece("init ", _init()), piece("turn ", _marks(world))]
-    if session:
-        workload.append(piece("session ", session))
     body = [
         piece('let C = args.number("C", 10);'),
         *declared,
-        piece("workload ", tuple(workload)),
+        load,
         piece("server ", server),
         *_gauges(world),
         *_claims(world),
     ]
-    scaled = "x + floor(x / 2)" if world.whole else "x + 0.5 * floor(x / 2)"
-    definitions = [
+    top = [piece('use "std/args";'), *([piece('use "std/kvt";')] if world.stations else []), piece("let c = 2;")]
+    if "definition" in world.on:
+        (top if world.pick.chance(60) else body)[1:1] = _definitions(world)
+    return (*top, piece("fn main() ", tuple(body)))
+
+
+def _definitions(world: World) -> list[Piece]:
+    """Definitions of expressions and of statements; each may use those above it."""
+    scaled, drawn = "x + 0.5 * floor(x / 2)", "~exp(1) + ~uniform(0, 1)"
+    if world.whole:
+        scaled, drawn = "x + floor(x / 2)", "ceil(~exp(1)) + ~bernoulli(0.5)"
+    inside = (piece("twice(s, x);"), piece("observe visited = used(p) + holders(p);"))
+    held = piece("hold p (cost(p, 1)) ", inside, Option(" cache (cost(p, 1))"), ";")
+    twice = (piece("run s (cost(s, x));"), piece("observe amid = queue(s);"), piece("run s (cost(s, 1));"))
+    return [
         piece(f"def scaled(x) {{ {scaled} }}"),
-        piece("def twice(s, x) { run s (cost(s, x)); observe amid = queue(s); run s (cost(s, 1)); }"),
+        piece("def later(x) { scaled(x) * scaled(1) + 1 }"),
+        piece(f"def drawn() {{ {drawn} }}"),
+        piece("def twice(s, x) ", twice),
+        piece("def visit(p, s, x) ", (held,)),
     ]
-    return (
-        piece('use "std/args";'),
-        piece("let c = 2;"),
-        *(definitions if "definition" in world.on else ()),
-        piece("fn main() ", tuple(body)),
-    )
-
-
-def _init() -> Block:
-    return (piece("set K = 0;"), piece("set pri = floor(~uniform(0, 3));"))
-
-
-def _marks(world: World) -> Block:
-    """The marks of a turn."""
-    work = amounts.law(world, world.pick.one((0.6, 1.0, 1.5)))
-    units = world.pick.one(("ceil(~uniform(0, 5))", "floor(~exp(2)) + 1", "1 + floor(~uniform(0, 4))"))
-    return (
-        piece("set n = ", Option(units, ("1", "2")), ";"),
-        piece("set m = ", Option("floor(~uniform(0, 4))", ("1",)), ";"),
-        piece("Size w = " if world.pick.chance(10) else "set w = ", Option(work, ("1",)), ";"),
-        piece("set cont = ~bernoulli(0.6);"),
-        *([piece(f"set h = {amounts.law(world, 1.0)};")] if "hidden" in world.on else []),
-        *([piece("observe mark = n + w;")] if world.pick.chance(20) else []),
-    )
 
 
 def _server(world: World, arrival: str) -> Block:
@@ -130,6 +132,10 @@ def _server(world: World, arrival: str) -> Block:
         first.append(piece(f"run {world.ref(stage)} (cost({stage.name}, 1));"))
     if world.chosen:
         first += statements.choose(world, Place())
+    if world.engines:
+        first += engines.serve(world, Place())
+    if world.stations:
+        first += stations.call(world, Place())
     if "hold" in world.on:
         first += statements.hold(world, Place())
     if "fork" in world.on and world.pick.chance(60):
@@ -137,48 +143,8 @@ def _server(world: World, arrival: str) -> Block:
     if "flow" in world.on:
         first += statements.flow(world, Place())
     last = piece(f"observe {world.observe()} = now - t0;")
-    return (*first, *statements.block(world, Place(), 4, 2 if "hold" not in world.on else 1), last)
-
-
-def _session(world: World) -> Block:
-    """The session block; none stands for the default, one turn."""
-    shapes = ("turn", "grow", "while", "count", "pair") if "turns" in world.on else ("none", "none", "turn")
-    shape = world.pick.one(shapes)
-    think = Option(amounts.law(world, 2.0), ("1",))
-    drops = [piece(f"drop {world.ref(pool)};") for pool in world.pools if world.has("drop", 60)]
-    grown = piece("set K = K + n;")
-    body: list[Piece]
-    if shape == "none":
-        return ()
-    if shape == "turn":
-        body = [piece("turn;")]
-    elif shape == "grow":
-        ending: list[Part] = [" else ", (*drops, piece("end;"))]
-        guard = Option("branch with (0.7)", ("branch (turn_no < 3)",))
-        body = [piece("loop ", (piece("turn;"), grown, piece(guard, " ", (piece("tool (", think, ");"),), *ending)))]
-    elif shape == "while":
-        body = [piece("turn;"), piece("while (cont) ", (grown, piece("tool (", think, ");"), piece("turn;"))), *drops]
-    elif shape == "count":
-        tool = piece("branch (pri > 0) ", (piece("tool (", think, ");"),), " else ", (piece("tool (2);"),))
-        body = [
-            piece("set left = 3;"),
-            piece("loop ", (piece("turn;"), piece("set left = left - 1;"), piece("branch (left == 0) { end; }"), tool)),
-        ]
-    else:
-        body = [piece("turn;"), piece("set z = ", think, ";"), piece("tool (z);"), piece("observe thought = z;")]
-        body += [grown, piece("turn;"), *drops]
-    if "conversation" in world.on:
-        return _conversation(world, tuple(body))
-    return tuple(body)
-
-
-def _conversation(world: World, body: Block) -> Block:
-    """A slot for the whole session, kept or lent for a while after it."""
-    tail: list[Part] = [Option(" cache (cost(conv, 1))"), Option(f" lease conv ({world.pick.one(('1', '2', 'inf'))})")]
-    after = [piece("tool (1);"), piece("release conv;"), piece("turn;")] if world.pick.chance(50) else []
-    if not after:
-        tail = tail[: world.pick.whole(0, 1)]
-    return (piece("hold conv (cost(conv, 1)) ", body, *tail, ";"), *after)
+    least = 1 if world.on & {"hold", "engine", "station"} else 2
+    return (*first, *statements.block(world, Place(), 4, least), last)
 
 
 def _gauges(world: World) -> list[Piece]:
@@ -192,6 +158,7 @@ def _gauges(world: World) -> list[Piece]:
 def _claims(world: World) -> list[Piece]:
     if "claim" not in world.on:
         return []
+    iterations = engines.claims(world) if world.engines else []
     name = world.pick.one(world.observes)
     texts = [
         f"count({name}) > 20",
@@ -199,4 +166,4 @@ def _claims(world: World) -> list[Piece]:
         f"smallest({name}) >= 0 && prefix_total({name}) > 3",
     ]
     given = Option(" given (pri < 2)") if world.pick.chance(30) else ""
-    return [piece(f"claim {world.fresh('holds')}", given, f" : at end ({text});") for text in texts]
+    return [*iterations, *(piece(f"claim {world.fresh('holds')}", given, f" : at end ({text});") for text in texts)]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
-from generating import amounts
+from generating import amounts, costs
 from generating.pieces import Block, Option, Part, Piece, piece
-from generating.world import Held, Place, Pool, World
+from generating.world import Held, Place, Pool, Statement, World
 
 DEEPEST = 3
 
@@ -22,15 +21,17 @@ def block(world: World, place: Place, most: int, least: int = 1) -> Block:
     return tuple(out)
 
 
-def _kinds(world: World, place: Place) -> dict[str, Callable[[World, Place], list[Piece]]]:
+def _kinds(world: World, place: Place) -> dict[str, Statement]:
     """What may stand here, by name; a kind that should be frequent appears under several names."""
-    kinds: dict[str, Callable[[World, Place], list[Piece]]] = {"run": run, "run again": run, "observe": observe}
+    kinds: dict[str, Statement] = {"run": run, "run again": run, "observe": observe}
     if place.held:
         kinds |= _of_holds(world)
     if world.on & {"lease"} and world.leases and world.pick.chance(50):
         kinds["release lease"] = _release_lease
     if "cache" in world.on and world.has("drop", 30) and world.pools:
         kinds["drop"] = _drop
+    if "definition" in world.on and world.pools and not place.held:
+        kinds["visit"] = visit
     if "flow" in world.on:
         kinds |= {"flow": flow, "flow again": flow}
     if place.depth < DEEPEST:
@@ -41,13 +42,14 @@ def _kinds(world: World, place: Place) -> dict[str, Callable[[World, Place], lis
                 kinds["transfer"] = transfer
         if "fork" in world.on and not place.leg and not place.preempted:
             kinds |= {"fork": fork}
+    kinds |= world.more
     if "choose" in world.on and world.chosen and not any("[j]" in one.ref for one in place.held):
-        kinds["choose"] = choose
+        kinds |= {"choose": choose, "least": least}
     return kinds
 
 
-def _of_holds(world: World) -> dict[str, Callable[[World, Place], list[Piece]]]:
-    kinds: dict[str, Callable[[World, Place], list[Piece]]] = {}
+def _of_holds(world: World) -> dict[str, Statement]:
+    kinds: dict[str, Statement] = {}
     if "grow" in world.on:
         kinds |= {"grow": grow, "grow again": grow}
     if world.has("release", 50):
@@ -57,14 +59,22 @@ def _of_holds(world: World) -> dict[str, Callable[[World, Place], list[Piece]]]:
     return kinds
 
 
-def run(world: World, place: Place) -> list[Piece]:  # noqa: ARG001 - every kind of statement is called alike
-    if world.has("definition", 20):
-        plain = [stage for stage in world.stages if stage.size is None]
-        if plain:
-            name = world.pick.one(plain).name
-            return [piece(f"twice({name}, ", amounts.work(world, still=True), ");")]
+def run(world: World, place: Place) -> list[Piece]:
     stage = world.pick.one(world.stages)
-    return [piece(f"run {world.ref(stage)} (cost({stage.name}, ", amounts.work(world), "));")]
+    if world.has("definition", 20):
+        return [piece(f"twice({world.ref(stage)}, ", amounts.work(world, still=True), ");")]
+    work = amounts.work(world)
+    before, cost = costs.spent(world, stage.name, work)
+    out = [*before, piece(f"run {world.ref(stage)} (", *cost, ");")]
+    if work.text == "h" and not place.leg and world.pick.chance(40):  # what was run for is known
+        out.append(piece("branch (h > 1) ", tuple(run(world, place))))
+    return out
+
+
+def visit(world: World, place: Place) -> list[Piece]:  # noqa: ARG001 - every kind of statement is called alike
+    """A use of the definition that holds and runs."""
+    pool, stage = world.pick.one(world.pools), world.pick.one(world.stages)
+    return [piece(f"visit({world.ref(pool)}, {world.ref(stage)}, ", amounts.work(world, still=True), ");")]
 
 
 def flow(world: World, place: Place) -> list[Piece]:  # noqa: ARG001
@@ -104,15 +114,23 @@ def loop(world: World, place: Place) -> list[Piece]:
 
 def choose(world: World, place: Place) -> list[Piece]:  # noqa: ARG001
     """The member of an array with the least keys."""
-    arrays = [one for one in (*world.pools, *world.stages) if one.size is not None]
     options = ["0", "-j", "(j == 1 ? 0 : n > 2)"]
     at_pool = ("used", "queued", "-cachedin", "-free", "holders")
     at_stage = ("queue", "busy", "work" if world.weighs else "busy")
-    for one in arrays:
+    for one in world.arrays:
         kinds = at_pool if isinstance(one, Pool) else at_stage
         options += [f"{world.pick.one(kinds)}({one.name}[j])"] * 4
     keys = ", ".join(world.pick.some(options, 2))
     return [piece(f"choose j in {world.members} by (", Option(keys, ("0",)), ");")]
+
+
+def least(world: World, place: Place) -> list[Piece]:  # noqa: ARG001
+    """The least of as many numbers as the request says."""
+    name = world.fresh("least")
+    return [
+        piece(f"choose {name} in floor(n) by (abs({name} - m), -{name});"),
+        piece(f"observe {world.observe()} = {name};"),
+    ]
 
 
 def fork(world: World, place: Place) -> list[Piece]:
@@ -133,7 +151,8 @@ def grow(world: World, place: Place) -> list[Piece]:
     if not world.whole:
         texts.append("~uniform(0, 2)")
     amount = Option(_safe(world.pick.one(texts)), ("1",))
-    out = [piece(f"grow {one.ref} (cost({one.pool.name}, ", amount, "));")]
+    before, cost = costs.spent(world, one.pool.name, amount)
+    out = [*before, piece(f"grow {one.ref} (", *cost, ");")]
     if not one.pool.preempts and world.pick.chance(60):  # holders that all wait to grow wait for ever
         guard = world.pick.one(("pri == 0", f"queued({one.ref}) > 1", "n > 3"))
         out = [piece(f"branch ({guard}) ", tuple(out))]
@@ -192,7 +211,7 @@ def hold(world: World, place: Place) -> list[Piece]:
         return run(world, place)  # a session that waits for itself waits for ever: not too often
     binding = world.fresh("x") if world.has("admission", 60) else None
     caches = world.has("cache", 80)
-    parts, held = _pools_of(world, pools, binding, caches)
+    before, parts, held = _pools_of(world, pools, binding, caches)
     names = ", ".join(pool.name for pool in pools)
     clauses: list[Part] = []
     if caches and world.has("reuse", 60):
@@ -218,11 +237,14 @@ def hold(world: World, place: Place) -> list[Piece]:
         after = [*block(world, place, 2), piece(f"release {one.ref};")]
     if world.pick.chance(40):
         after += [piece(f"observe {world.observe()} = ", Option(amounts.look(world), ("now",)), ";")]
-    return [piece("hold ", *parts, *clauses, " ", body, *tail, *end), *after]
+    return [*before, piece("hold ", *parts, *clauses, " ", body, *tail, *end), *after]
 
 
-def _pools_of(world: World, pools: list[Pool], binding: str | None, caches: bool) -> tuple[list[Part], list[Held]]:
-    """The header's list of pools with their units and reserves."""
+def _pools_of(
+    world: World, pools: list[Pool], binding: str | None, caches: bool
+) -> tuple[list[Piece], list[Part], list[Held]]:
+    """The statements that must come before; the header's list of pools with their units and reserves."""
+    first: list[Piece] = []
     parts: list[Part] = []
     held: list[Held] = []
     for number, pool in enumerate(pools):
@@ -240,9 +262,11 @@ def _pools_of(world: World, pools: list[Pool], binding: str | None, caches: bool
         if world.has("reserve", 60):
             more = world.pick.one((f"{plain} + 1", f"2 * ({plain})", f"min({plain} + m, {pool.cap})", "2"))
             reserve = Option(f" reserve (cost({pool.name}, {more}))")
-        parts += [", " if number else "", f"{ref} (cost({pool.name}, ", Option(text, ("n", "1")), "))", reserve]
+        before, cost = costs.spent(world, pool.name, Option(text, ("n", "1")), named=text == plain)
+        first += before
+        parts += [", " if number else "", f"{ref} (", *cost, ")", reserve]
         held.append(Held(ref, pool, plain, caches))
-    return parts, held
+    return first, parts, held
 
 
 def _bound(world: World, pool: Pool, ref: str) -> str:
@@ -294,4 +318,4 @@ def transfer(world: World, place: Place) -> list[Piece]:
     ]
 
 
-_COMPOUND: dict[str, Callable[[World, Place], list[Piece]]] = {"branch": branch, "while": loop}
+_COMPOUND: dict[str, Statement] = {"branch": branch, "while": loop}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
+from generating.pieces import Piece
 from generating.profiles import Pick
 
 #: Sizes that the workload owns. `n` and `m` are units (1..5 and 0..3), `w` is work, `pri` a class (0..2), `K` the
@@ -21,14 +24,26 @@ class Resource:
 
 @dataclass(frozen=True)
 class Pool(Resource):
+    """`owner`: the device or engine that the pool is on, which has its cap."""
+
     cap: int = 10
     preempts: bool = False
+    owner: str | None = None
 
 
 @dataclass(frozen=True)
 class Stage(Resource):
     kind: str = "fifo"
     shared: bool = False
+
+
+@dataclass(frozen=True)
+class Engine(Resource):
+    """A step engine on a device of as many members, with the pool on that device and those on itself."""
+
+    device: str = ""
+    memory: Pool | None = None
+    slots: tuple[Pool, ...] = ()
 
 
 @dataclass
@@ -59,12 +74,19 @@ class Place:
         return any(one.pool.preempts for one in self.held)
 
 
+#: Makes one statement of a kind, with what belongs to it.
+Statement: TypeAlias = "Callable[[World, Place], list[Piece]]"
+
+
 @dataclass
 class World:
     """A program in the making. `whole`: works, gaps and units are whole numbers, so that events tie all the time.
 
     `weighs`: decisions may read `work(s)`. The reference adds the works of the jobs in an order that
     changes from run to run, so the last bit is not defined, and where two sums tie its own runs differ.
+
+    `more` are kinds of statements, by name, beside those of every program; `stations` make the call of one each, and
+    `outside` are texts that read the state of stations.
     """
 
     pick: Pick
@@ -74,11 +96,30 @@ class World:
     weighs: bool = False
     pools: list[Pool] = field(default_factory=list)
     stages: list[Stage] = field(default_factory=list)
+    engines: list[Engine] = field(default_factory=list)
     observes: list[str] = field(default_factory=list)
     leases: list[str] = field(default_factory=list)
     counter: int = 0
     budget: int = 14
     chosen: bool = False
+    more: dict[str, Statement] = field(default_factory=dict)
+    stations: list[Callable[[World], list[Piece]]] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+
+    @property
+    def servers(self) -> list[Stage | Engine]:
+        """Whatever jobs run on."""
+        return [*self.stages, *self.engines]
+
+    @property
+    def arrays(self) -> list[Resource]:
+        """The families of pools, stages and engines."""
+        return [one for one in (*self.pools, *self.servers) if one.size is not None]
+
+    @property
+    def slots(self) -> list[Pool]:
+        """The pools on engines: a few units each."""
+        return [pool for engine in self.engines for pool in engine.slots]
 
     def has(self, feature: str, percent: int = 100) -> bool:
         return feature in self.on and self.pick.chance(percent)

@@ -12,35 +12,27 @@ import io
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sqc.inputs import did_you_mean, seeds_text
-from sqc.spread import Floats, Ints, Spread
+from sqc.inputs import Number, did_you_mean, seeds_text
+from sqc.sweeps.experiment import LaneFailed
+from sqc.sweeps.looks import CONFIDENCE, Until
+from sqc.sweeps.spread import Floats, Ints, Spread
 from sqc.textform import plain, settings, shortest
 from sqc.version import VERSION
+from sqc_runtime.histogram import Histogram, Pooled
 
 if TYPE_CHECKING:
     from sqc import ir
+    from sqc.sweeps.baseline import Baseline
 
-
-class LaneFailed(Protocol):
-    """What the kernel says about a lane that broke a run-time rule."""
-
-    @property
-    def code(self) -> str: ...
-    @property
-    def message(self) -> str: ...
-    @property
-    def time(self) -> float: ...
-    @property
-    def session(self) -> int: ...
-    @property
-    def span(self) -> ir.Span | None: ...
+QUANTILES = (0.5, 0.9, 0.99, 0.999)
+"""Those of pooled samples that JSON has."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +78,10 @@ class Sweep:
     `points` are the inputs given to the sweep, one mapping per point; `inputs` is the value of every
     input that was not varied; `lanes` holds each metric as an array [points, seeds], NaN where the
     lane failed, did not finish or leaves the metric undefined; `done` [points, seeds] tells which
-    lanes came to their end, `failures` which of those failed.
+    lanes came to their end, `failures` which of those failed, `asked` [points, seeds] which lanes the
+    sweep is to have (points differ where seeds are added `until` a metric is known well). `pooled` has the
+    histograms of all samples by point and row, where they were kept. Intervals have a nominal
+    `confidence` of 0.95, or more to make up for repeated looks.
     """
 
     program: str
@@ -100,6 +95,10 @@ class Sweep:
     done: NDArray[np.bool_]
     failures: tuple[SweepFailure, ...]
     mode: str
+    asked: NDArray[np.bool_]
+    pooled: Pooled = field(default_factory=dict)
+    until: Until | None = None
+    confidence: float = CONFIDENCE
 
     @classmethod
     def of(
@@ -116,6 +115,10 @@ class Sweep:
         arrivals: float,
         mode: str,
         done: NDArray[np.bool_] | None = None,
+        asked: NDArray[np.bool_] | None = None,
+        pooled: Pooled | None = None,
+        until: Until | None = None,
+        confidence: float = CONFIDENCE,
     ) -> Sweep:
         """The table of flat lanes: lane `p * len(seeds) + s` is point `p` with seed number `s`."""
         shape = (len(points), len(seeds))
@@ -152,6 +155,10 @@ class Sweep:
             done=finished,
             failures=failures,
             mode=mode,
+            asked=np.ones(shape, bool) if asked is None else np.asarray(asked, bool).reshape(shape),
+            pooled=pooled or {},
+            until=until,
+            confidence=confidence,
         )
 
     @property
@@ -162,7 +169,7 @@ class Sweep:
     @property
     def interrupted(self) -> bool:
         """Whether some lanes never came to their end (the sweep was interrupted)."""
-        return not bool(self.done.all())
+        return bool((self.asked & ~self.done).any())
 
     @property
     def failed(self) -> Ints:
@@ -175,16 +182,55 @@ class Sweep:
         counts: Ints = self.done.sum(axis=1) - self.failed
         return counts
 
-    def metric(self, name: str) -> Spread:
-        """One metric over the seeds, arrays with one entry per point; KeyError if there is none."""
+    def values(self, name: str) -> Floats:
+        """One metric as an array [points, seeds]; KeyError if there is none."""
         if name not in self.lanes:
             raise KeyError(f"no metric {name}{did_you_mean(name, self.lanes)}")
-        return Spread.of(self.lanes[name])
+        return self.lanes[name]
+
+    def metric(self, name: str) -> Spread:
+        """One metric over the seeds, arrays with one entry per point; KeyError if there is none."""
+        return Spread.of(self.values(name), self.confidence)
+
+    @property
+    def reached(self) -> NDArray[np.bool_]:
+        """Which points have reached all targets of `until` (all have where there are none)."""
+        if self.until is None:
+            return np.ones(len(self.points), bool)
+        return self.until.reached(self.lanes, self.confidence)
+
+    @property
+    def rows_pooled(self) -> tuple[str, ...]:
+        """The rows whose samples are pooled in histograms: `client.response`, `observe.NAME`."""
+        return tuple(dict.fromkeys(row for rows in self.pooled.values() for row in rows))
+
+    def quantiles(self, row: str, q: Sequence[float]) -> Floats:
+        """Quantiles of all samples of a row at each point, [points, len(q)], to 1 %; NaN where there are none."""
+        if row not in self.rows_pooled:
+            raise KeyError(f"no pooled samples {row}{did_you_mean(row, self.rows_pooled)}")
+        found = (self.pooled.get(place, {}).get(row) for place in range(len(self.points)))
+        return np.array([[h.quantile(each) if h else math.nan for each in q] for h in found])
+
+    def baseline(self, inputs: Mapping[str, Number]) -> Baseline:
+        """Every point against the one with these inputs and otherwise its own: paired differences."""
+        from sqc.sweeps.baseline import Baseline
+
+        return Baseline(self, inputs)
+
+    @classmethod
+    def open(cls, path: str | Path) -> Sweep:
+        """The sweep that a folder holds, as far as it is finished. Raises StoreError if there is none."""
+        from sqc.sweeps.store import Store
+
+        return Store.open(Path(path)).sweep()
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """One entry per point: `inputs`, `finished`, `failed`, and `metrics` by name with
-        `mean`, `half`, `sd`, `min`, `max`, `n`."""
+        """One entry per point: `inputs`, `finished`, `failed`, `metrics` by name with `mean`, `half`, `sd`,
+        `min`, `max`, `n`, and `pooled`, all samples of a row, with `count`, `min`, `max` and quantiles."""
+        return self._rows(QUANTILES)
+
+    def _rows(self, quantiles: Sequence[float]) -> list[dict[str, Any]]:
         spreads = {name: self.metric(name) for name in self.lanes}
         finished, failed = self.finished, self.failed
         return [
@@ -193,12 +239,18 @@ class Sweep:
                 "finished": int(finished[index]),
                 "failed": int(failed[index]),
                 "metrics": {name: spread.at(index) for name, spread in spreads.items()},
+                "pooled": {row: _pooled(h, quantiles) for row, h in self.pooled.get(index, {}).items()},
             }
             for index, point in enumerate(self.points)
         ]
 
-    def json(self) -> dict[str, Any]:
-        """Everything as JSON-ready objects; non-finite numbers are None."""
+    def json(self, baseline: Baseline | None = None, quantiles: Sequence[float] = ()) -> dict[str, Any]:
+        """Everything as JSON-ready objects; non-finite numbers are None.
+
+        `baseline` adds the differences to it, `quantiles` further ones of pooled samples.
+        """
+        parts = sorted({*QUANTILES, *quantiles})
+        compared = {} if baseline is None else {"baseline": baseline.json()}
         document: dict[str, Any] = plain(
             {
                 "program": self.program,
@@ -207,14 +259,34 @@ class Sweep:
                 "arrivals": self.arrivals,
                 "seeds": seeds_text(self.seeds),
                 "inputs": dict(self.inputs),
-                "points": self.rows,
+                "points": self._rows(parts),
                 "failures": [failure.json() for failure in self.failures],
                 "interrupted": self.interrupted,
+                "confidence": self.confidence,
+                "until": self.until and self._until(),
+                **compared,
                 "sqc_version": VERSION,
                 "mode": self.mode,
             }
         )
         return document
+
+    def _until(self) -> dict[str, Any]:
+        assert self.until is not None
+        targets = {name: {"half": target, "relative": of} for name, (target, of) in self.until.targets.items()}
+        return {"targets": targets, "max_seeds": self.until.most, "reached": self.reached.tolist()}
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with one row per finished lane: inputs, `seed`, every metric, `status`."""
+        from sqc.sweeps import frames
+
+        return frames.to_pandas(self)
+
+    def to_xarray(self) -> Any:
+        """An xarray Dataset of every metric with a dimension per varied input, and `seed`."""
+        from sqc.sweeps import frames
+
+        return frames.to_xarray(self)
 
     def to_json(self) -> str:
         """`json()` as text."""
@@ -240,12 +312,21 @@ class Sweep:
             Path(path).write_text(text.getvalue(), encoding="utf-8")
         return text.getvalue()
 
-    def text(self, metrics: Sequence[str] = (), width: int | None = None) -> str:
+    def text(
+        self,
+        metrics: Sequence[str] = (),
+        width: int | None = None,
+        *,
+        baseline: Mapping[str, Number] | None = None,
+        quantiles: Sequence[float] = (),
+    ) -> str:
         """The table as plain text. `metrics` are names or patterns with `*` and `?`; without them, the
-        most important ones that fit the width in characters (default: that of a wide page)."""
-        from sqc import sweep_text
+        most important ones that fit the width in characters (default: that of a wide page). Below it, where asked
+        for: differences to a baseline, quantiles of pooled samples."""
+        from sqc.sweeps import text as sweep_text
 
-        return sweep_text.text(self, metrics, width or sweep_text.PAGE_WIDTH)
+        extras = sweep_text.Extras(self.baseline(baseline) if baseline else None, quantiles)
+        return sweep_text.text(self, metrics, width or sweep_text.PAGE_WIDTH, extras)
 
     def __str__(self) -> str:
         return self.text()
@@ -257,6 +338,12 @@ class SweepInterrupted(KeyboardInterrupt):
     def __init__(self, partial: Sweep) -> None:
         super().__init__("the sweep was interrupted")
         self.partial = partial
+
+
+def _pooled(histogram: Histogram, quantiles: Sequence[float]) -> dict[str, float]:
+    """All samples of a row at a point."""
+    parts = {f"p{100 * q:g}": histogram.quantile(q) for q in quantiles}
+    return {"count": histogram.count, "min": histogram.least, "max": histogram.largest, **parts}
 
 
 def _csv_cell(value: float) -> str:

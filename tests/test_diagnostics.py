@@ -145,13 +145,13 @@ CASES: list[tuple[str, str, str, str]] = [
     ("E512", program(server="run s (cost(s, w)); join;"), "join", "waits for nothing"),
     ("E513", program(server="fork { run s (cost(s, w)); }"), "fork", "never joins"),
     ("E514", program("stage t : ps(1); stage u : ps(2);", "run t, u (cost(t, u, w));"), "u", "how they are shared"),
+    ("E515", program("pool a { }", "hold a (cost(a, 1)), a (cost(a, 1)) { run s (cost(s, w)); }"), "a", "`a` twice"),
     (
         "E516",
         program("pool a { preempt lifo; }", "hold a (cost(a, 1)) { fork { run s (cost(s, w)); } join; }"),
         "fork",
         "may be preempted",
     ),
-    ("E515", program("pool a { }", "hold a (cost(a, 1)), a (cost(a, 1)) { run s (cost(s, w)); }"), "a", "`a` twice"),
 ]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import reference
@@ -228,6 +229,12 @@ def test_a_refused_leg_ends_its_session(name: str) -> None:
 @pytest.mark.parametrize("name", OUTLIVED)
 def test_legs_outlive_a_refused_session(name: str) -> None:
     assert pool(both(OUTLIVED[name].source), "mem")["rejected"] > 0
+
+
+def test_nothing_is_broken() -> None:
+    """Slots and prefixes of sessions that their legs outlive: the debug kernel finds nothing wrong."""
+    program, seeds = compiled(OUTLIVED["its units are spilled"].source), np.arange(1, 9, dtype=np.uint64)
+    assert not program.kernel(debug=True).lanes(seeds, horizon=100.0).failures
 
 
 ON_AN_ENGINE = """

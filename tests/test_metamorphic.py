@@ -152,7 +152,7 @@ def _everything(case: Case, source: str, without: str) -> list[Any]:
     for sets in case.sets:
         for seed in case.seeds:
             times = {"horizon": case.horizon, "warmup": case.warmup, "arrivals": case.arrivals}
-            made = run(source, seed=seed, sets=sets, **times)
+            made = run(source, files=case.files, seed=seed, sets=sets, **times)
             rows = flatten(made.report)
             out += [{name: rows[name] for name in sorted(rows) if not without or not name.startswith(without)}]
             out += [made.samples, made.gauges]

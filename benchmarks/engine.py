@@ -10,13 +10,11 @@ and must be equal. sqc takes equal iterations at once where it can; the rows tha
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
 
-from rich.console import Console
-from side_by_side import CORES, REFERENCE, ROOT, Job, compare, show
+from side_by_side import CORES, REFERENCE, ROOT, Job, command_line, compare, show
 
 CHAPTER_5 = ROOT / "programs" / "05-engine.sq"
 VLLM, VLLM_THERE = ROOT / "programs" / "vllm.sq", Path(__file__).with_name("vllm.sq")
@@ -49,11 +47,7 @@ def jobs(quick: bool) -> list[Job]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="smaller runs")
-    parser.add_argument("--json", action="store_true", help="print the numbers as JSON on standard output")
-    options = parser.parse_args()
-    console = Console(stderr=options.json, width=None if sys.stdout.isatty() else 140)
+    options, console = command_line(__doc__)
     rows = compare(jobs(options.quick), 2, "iterations")
     show(console, f"Speed on {CORES} cores", rows)
     if options.json:

@@ -12,7 +12,6 @@ listed apart.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
@@ -23,8 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from side_by_side import CORES, CORPUS, REFERENCE, ROOT, Job, best, compare, show
+from side_by_side import CORES, CORPUS, REFERENCE, ROOT, Job, best, command_line, compare, show
 
 import sqc
 
@@ -190,12 +188,7 @@ def memory(quick: bool) -> list[dict[str, Any]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="smaller runs")
-    parser.add_argument("--json", action="store_true", help="print the numbers as JSON on standard output")
-    parser.add_argument("--only", choices=("speed", "start_up", "scaling", "memory"), action="append")
-    options = parser.parse_args()
-    console = Console(stderr=options.json, width=None if sys.stdout.isatty() else 140)
+    options, console = command_line(__doc__, ("speed", "start_up", "scaling", "memory"))
     check_native()
     parts: dict[str, tuple[str, Callable[[bool], list[dict[str, Any]]]]] = {
         "speed": (f"Speed on {CORES} cores", speed),

@@ -9,13 +9,11 @@ Each row is one program on both sides, on the same cores in the same run (see `s
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import sys
 
-from rich.console import Console
-from side_by_side import CORES, CORPUS, REFERENCE, ROOT, Job, compare, show
+from side_by_side import CORES, CORPUS, REFERENCE, ROOT, Job, command_line, compare, show
 
 LEAST_MEAN, LEAST = 4.0, 2.0
 """Targets for the ratios: the geometric mean, and every one."""
@@ -54,11 +52,7 @@ def jobs(quick: bool) -> list[Job]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="smaller runs")
-    parser.add_argument("--json", action="store_true", help="print the numbers as JSON on standard output")
-    options = parser.parse_args()
-    console = Console(stderr=options.json, width=None if sys.stdout.isatty() else 140)
+    options, console = command_line(__doc__)
     rows = compare(jobs(options.quick), 2)
     show(console, f"Speed on {CORES} cores", rows)
     ratios = [row["ratio"] for row in rows if "ratio" in row]

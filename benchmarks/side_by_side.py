@@ -7,7 +7,9 @@ so both did the same work.
 
 from __future__ import annotations
 
+import argparse
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +34,17 @@ REFERENCE: str | None = getattr(pyserq, "__version__", None)
 ROOT = Path(__file__).resolve().parent.parent
 CORPUS = ROOT / "tests" / "corpus"
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def command_line(description: str | None, parts: Sequence[str] = ()) -> tuple[argparse.Namespace, Console]:
+    """The options `--quick`, `--json` and, of what has parts, `--only`; and where the tables go."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="smaller runs")
+    parser.add_argument("--json", action="store_true", help="print the numbers as JSON on standard output")
+    if parts:
+        parser.add_argument("--only", choices=parts, action="append")
+    options = parser.parse_args()
+    return options, Console(stderr=options.json, width=None if sys.stdout.isatty() else 140)
 
 
 @dataclass(frozen=True)

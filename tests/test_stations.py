@@ -11,8 +11,9 @@ import pytest
 import reference
 from harness import corpus_runs, corpus_text
 from sqc import ir
-from sqc.diagnostics import CODES, CompileError, Diagnostic, render
+from sqc.diagnostics import CODES, render
 from sqc.lower import compile_text
+from wrong import findings
 
 STATIONS = ["i01_station_choose", "i02_station_pull", "i03_station_link", "i05_station_bottleneck"]
 
@@ -547,12 +548,6 @@ def test_code(code: str, text: str, under: str, message: str) -> None:
     line = text.splitlines()[found.span.line - 1]
     end = found.span.end_col - 1 if found.span.end_line == found.span.line else None
     assert line[found.span.col - 1 : end] == under
-
-
-def findings(text: str) -> tuple[Diagnostic, ...]:
-    with pytest.raises(CompileError) as caught:
-        compile_text(text, "prog.sq")
-    return caught.value.diagnostics
 
 
 def test_every_code_is_tested() -> None:

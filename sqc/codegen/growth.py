@@ -95,8 +95,13 @@ class Growing:
 
             return body
 
-        m.switch(growth, {number: one(part) for number, part in self.of_runs.items()})
+        self.by_part(m, growth, one)
         return m.u(self._found)
+
+    def by_part(self, m: Memory, growth: Any, body: Callable[[Part], Callable[[], None]]) -> None:
+        """The body for the part that has this number; none for 0, of a run that does not grow."""
+        if self.of_runs:
+            m.switch(growth, {number: body(part) for number, part in self.of_runs.items()})
 
     def _wait(self, m: Memory, part: Part, slot: Any, amount: Any, i: Any) -> None:
         """The growth has to wait."""

@@ -137,15 +137,13 @@ class View:
 
     def _position(self, m: Memory, slot: Any) -> Any:
         """The position of a growing run (0 of another)."""
-        growing = self.growing
         at = self.core.scratch_f
         m.setf(at, 0.0)
-        cases = {
-            number: (lambda part=part: m.setf(at, self.holds.reached(m, part, slot)))
-            for number, part in growing.of_runs.items()
-        }
-        if cases:
-            m.switch(m.u(self.core.su(slot, self.engine.growth)), cases)
+
+        def reached(part: Part) -> Callable[[], None]:
+            return lambda: m.setf(at, self.holds.reached(m, part, slot))
+
+        self.growing.by_part(m, m.u(self.core.su(slot, self.engine.growth)), reached)
         return m.f(at)
 
     def want(self, m: Memory, slot: Any, chunk: Any) -> Any:

@@ -364,16 +364,12 @@ class Procedure:
     def _advance(self, m: Memory, slot: Any) -> None:
         """The position of a growing run moves on."""
         tokens = m.f(self.core.sf(slot, self.engine.tokens))
-        cases = {}
         growing = self.engines.code.growing
-        for growth, part in growing.of_runs.items():
 
-            def move(part: Part = part) -> None:
-                growing.advance(m, part, slot, tokens)
+        def move(part: Part) -> Callable[[], None]:
+            return lambda: growing.advance(m, part, slot, tokens)
 
-            cases[growth] = move
-        if cases:
-            m.switch(m.u(self.core.su(slot, self.engine.growth)), cases)
+        growing.by_part(m, m.u(self.core.su(slot, self.engine.growth)), move)
 
 
 _UNDISTURBED = ir.Unary("not", ir.Context("preempted"))

@@ -136,20 +136,14 @@ class Skipping:
 
     def _room(self, m: Memory, slot: Any) -> Any:
         """Tokens for which a resident has memory."""
-        if not self.growing.of_runs:
-            return m.full(INF, np.float64)
         at = self.core.scratch_f
         m.setf(at, INF)
 
         def left(part: Part) -> Callable[[], None]:
             return lambda: m.setf(at, floor(m.f(self.holds.units(part, slot)) - self.holds.reached(m, part, slot)))
 
-        self._by_growth(m, slot, left)
+        self.growing.by_part(m, m.u(self.core.su(slot, self.engine.growth)), left)
         return m.f(at)
-
-    def _by_growth(self, m: Memory, slot: Any, body: Callable[[Part], Callable[[], None]]) -> None:
-        growth = m.u(self.core.su(slot, self.engine.growth))
-        m.switch(growth, {number: body(part) for number, part in self.growing.of_runs.items()})
 
     def _take(self, m: Memory, i: Any, until: Any, most: Any) -> None:
         core, engine = self.core, self.engine
@@ -182,7 +176,7 @@ class Skipping:
 
             return body
 
-        self._by_growth(m, slot, one)
+        self.growing.by_part(m, m.u(self.core.su(slot, self.engine.growth)), one)
 
     @staticmethod
     def _added_up(m: Memory, before: Any, count: Any) -> Any:

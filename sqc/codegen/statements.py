@@ -49,6 +49,7 @@ from .plan import (
     Test,
 )
 from .policies import Policies
+from .steady import is_live
 
 U32 = np.uint32
 JUMP_LIMIT = 1_000_000
@@ -387,5 +388,4 @@ def _reads_live_state(program: ir.Program) -> bool:
     holds = [n for n in ir.walk((program.session, program.server)) if isinstance(n, ir.Hold)]
     demands = [e for hold in holds for p in hold.parts for e in (p.units, p.reserve) if e is not None]
     keys = [key for pool in program.pools for key in pool.queue]
-    live = (ir.Read, ir.Now, ir.Price, ir.Context)
-    return any(isinstance(node, live) for node in ir.walk((*demands, *keys)))
+    return is_live((*demands, *keys))

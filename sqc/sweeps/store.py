@@ -11,7 +11,7 @@ import contextlib
 import errno
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,11 +104,8 @@ class Store:
         if not resume or not (folder / MANIFEST).exists():
             return cls.create(folder, experiment, metrics)
         store = cls.resume(folder)
-        try:
+        with store._closed_on_failure():
             store.check(experiment, metrics)
-        except BaseException:
-            store.close()
-            raise
         return store
 
     @classmethod
@@ -116,12 +113,18 @@ class Store:
         """The store in a folder, locked, to add blocks to it."""
         store = cls._opened(folder)
         store._acquire()
-        try:
+        with store._closed_on_failure():
             store._load()
-        except BaseException:
-            store.close()
-            raise
         return store
+
+    @contextlib.contextmanager
+    def _closed_on_failure(self) -> Iterator[None]:
+        """Nobody gets the store if what is done here fails: it is unlocked."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     def check(self, experiment: Experiment, metrics: Sequence[str]) -> None:
         """Refuse with an InputError an experiment that is not the stored one."""

@@ -23,7 +23,7 @@ Keys = Callable[[Any], Sequence[Any]]
 
 class Cache:
     """`snapshot`: slot fields that each entry keeps a copy of. `stamped`: entries know when they were
-    released. `named`: entries know the serial of their session, also when that has ended."""
+    released. `named`: entries know the serial of their session, also when that has ended (nan of what is dead)."""
 
     def __init__(
         self,
@@ -92,6 +92,8 @@ class Cache:
                 m.setf(self.size + entry, size - taken)
                 m.addf(self._cached(i), -taken)
                 m.setu(self.owner + entry, ZERO)
+                if self.serial is not None:
+                    m.setf(self.serial + entry, np.nan)
                 return (taken,)
 
             (out,) = m.either(taken < size, split, lambda: (self._unlink(m, entry, i),))
@@ -141,8 +143,8 @@ class Cache:
         return {field: m.f(copy + entry) for field, copy in self.snapshot.items()}
 
     def keep_for(self, m: Memory, owner: Any, serial: Any, attributes: Mapping[int, Any], size: Any, i: Any) -> None:
-        """Add `size` units to what a session that has ended has here, released now; an entry that is new
-        remembers these attributes. `owner`: its slot, 0 if it is forgotten."""
+        """Add `size` units to what a session that has ended has here, released now; an entry that is new remembers
+        these attributes. `owner`: its slot, 0 if it is forgotten. What is dead (`serial` nan) stays by itself."""
         assert self.serial is not None
         names = self.serial
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +41,14 @@ class _Jump:
 class _Choice:
     guard: ir.Expr
     other: int = -1
+
+
+class _Exclusive(Enum):
+    """The parts of `serve exclusive prefill`: the first prefill, else the decodes, then the admissions."""
+
+    ALONE = auto()
+    DECODES = auto()
+    DISPLACING = auto()
 
 
 class Procedure:
@@ -80,6 +89,9 @@ class Procedure:
     # -- the body as a list
     def _flatten(self, stmts: tuple[ir.StepStmt, ...]) -> None:
         for stmt in stmts:
+            if isinstance(stmt, ir.ServeExclusive):
+                self._code += _Exclusive
+                continue
             if not isinstance(stmt, ir.StepBranch):
                 self._code.append(stmt)
                 continue
@@ -151,8 +163,12 @@ class Procedure:
                 case ir.Admit(only, test):
                     self._newcomers(m, only, i)
                     self._admit(m, i, m.f(self.plan.left), self._may_admit(m, test, i), k + 1)
-                case ir.ServeExclusive():
-                    self._exclusive(m, k, i)
+                case _Exclusive.ALONE:
+                    self._alone(m, k, i)
+                case _Exclusive.DECODES:
+                    self._decodes(m, k, i)
+                case _Exclusive.DISPLACING:
+                    self._displacing(m, k, i)
 
         return body
 
@@ -171,7 +187,7 @@ class Procedure:
         """Serve those that came since an admission."""
 
         def is_new(slot: Any) -> Any:
-            return m.u(self.core.su(slot, self.engine.joined)) == m.u(self.plan.stamp)
+            return self._is_new(m, slot)
 
         def serve() -> None:
             m.setu(self._ended, U32(0))
@@ -183,6 +199,10 @@ class Procedure:
 
         m.when(m.u(self._admits) != 0, serve)
         m.setu(self._admits, U32(0))
+
+    def _is_new(self, m: Memory, slot: Any) -> Any:
+        """Whether a resident joined in this iteration."""
+        return m.u(self.core.su(slot, self.engine.joined)) == m.u(self.plan.stamp)
 
     def _goes_on(self, m: Memory) -> Any:
         return (m.f(self.plan.left) > 0) & (m.u(self._ended) == 0)
@@ -301,35 +321,68 @@ class Procedure:
 
         m.either(m.u(self._admits) != 0, wait_for_it, lambda: m.setu(self._at, U32(after)))
 
-    def _exclusive(self, m: Memory, k: int, i: Any) -> None:
-        """One prefill alone, else the decodes, which a newcomer that prefills displaces."""
-        engine, plan, core = self.engine, self.plan, self.core
+    def _alone(self, m: Memory, k: int, i: Any) -> None:
+        """The first prefill whose memory can grow has the iteration to itself; where none can, newcomers may."""
+        prefill = self._first_prefill(m, i, lambda slot: ~self._considered(m, slot))
+        some = self._first_prefill(m, i, lambda _: m.full(True, np.bool_)) != 0
 
-        def first_prefill() -> Any:
-            count, zero = engine.count(m, i), m.full(0, U32)
+        def go_on() -> None:
+            m.setu(self._at, where(some, U32(k + 2), m.full(k + 1, U32)))
 
-            def look(at: Any, _found: Any) -> tuple[Any, Any]:
-                slot = engine.resident(m, at, i)
-                return at + ONE, where(engine.decodes(m, slot), zero, slot)
+        def try_it() -> None:
+            self._displace(m, prefill, i, k + 3)
+            m.when(m.u(self._ended) != 0, lambda: m.setu(self._at, U32(k + 3)))
 
-            return m.loop(lambda at, found: (at < count) & (found == 0), look, (zero, zero))[1]
+        m.either(prefill != 0, try_it, go_on)
 
-        prefill = first_prefill()
+    def _decodes(self, m: Memory, k: int, i: Any) -> None:
+        m.setu(self._ended, U32(0))
+        self._in_order(m, None, i, lambda _: m.full(True, np.bool_))
+        m.setu(self._at, U32(k + 1))
 
-        def alone() -> None:
-            m.setf(plan.left, m.f(plan.budget))
-            self._give(m, prefill, i)
-            m.when(m.f(core.sf(prefill, engine.tokens)) > 0, lambda: engine.displace(m, prefill, i))
-            m.setu(self._at, U32(k + 1))
+    def _displacing(self, m: Memory, k: int, i: Any) -> None:
+        """Admissions beside the decodes: a newcomer that prefills displaces them, if its memory can grow."""
 
-        def decodes() -> None:
+        def unseen(slot: Any) -> Any:
+            return self._is_new(m, slot) & ~self._considered(m, slot)
+
+        prefill = self._first_prefill(m, i, unseen)
+
+        def admit() -> None:
             m.setu(self._ended, U32(0))
-            m.setu(plan.index, U32(0))
+            m.setu(self.plan.index, U32(0))
+            self._in_order(m, None, i, unseen)
             m.setu(self._admits, U32(0))
-            self._in_order(m, None, i, lambda _: m.full(True, np.bool_))
-            self._admit(m, i, m.f(plan.budget), self._may_admit(m, _UNDISTURBED, i), k + 1)
+            self._admit(m, i, m.f(self.plan.budget), self._may_admit(m, _UNDISTURBED, i), k + 1)
 
-        m.either(prefill != 0, alone, decodes)
+        m.either(prefill != 0, lambda: self._displace(m, prefill, i, k + 1), admit)
+
+    def _first_prefill(self, m: Memory, i: Any, wanted: Callable[[Any], Any]) -> Any:
+        """The slot of the first resident that prefills, 0 if there is none."""
+        engine = self.engine
+        count, zero = engine.count(m, i), m.full(0, U32)
+
+        def look(at: Any, _found: Any) -> tuple[Any, Any]:
+            slot = engine.resident(m, at, i)
+            return at + ONE, where(wanted(slot) & ~engine.decodes(m, slot), slot, zero)
+
+        return m.loop(lambda at, found: (at < count) & (found == 0), look, (zero, zero))[1]
+
+    def _displace(self, m: Memory, prefill: Any, i: Any, after: int) -> None:
+        """Give a prefill the whole budget, and nothing to the others: planning goes on at `after`."""
+        plan, engine = self.plan, self.engine
+        budget = m.f(plan.budget)
+        rest = m.f(plan.left) - budget
+        m.setf(plan.left, budget)
+        self._consider(m, prefill, None, i)
+        got = m.f(self.core.sf(prefill, engine.tokens)) > 0
+        m.addf(plan.left, where(got, 0.0, rest))
+
+        def displace() -> None:
+            engine.displace(m, prefill, i)
+            m.setu(self._at, U32(after))
+
+        m.when(got, displace)
 
     # -- the end of an attempt
     def _conclude(self, m: Memory, i: Any) -> None:

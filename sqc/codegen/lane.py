@@ -283,7 +283,7 @@ class LaneProgram:
         m.when(over, lambda: self._finish(m, drained, all_came))
         m.when(comes, lambda: m.switch(which, self._handlers(m)))
         if self.code.always_serves:
-            m.setu(core.dirty, U32(1))
+            m.when(comes, lambda: m.setu(core.dirty, U32(1)))
 
     def _go_on(self, m: Memory, time: Any, over: Any) -> None:
         """The clock goes on, and what is measured over time with it."""

@@ -239,9 +239,11 @@ class _Planner:
 
     # -- segments
     def _segment(self, code: Code, phase: int) -> int:
-        """A segment for `code`; a bare jump is no segment of its own."""
+        """A segment for `code`; a bare jump is no segment of its own, unless the pools are served before it."""
         if not code.ops and isinstance(code.last, Goto):
-            return code.last.segment
+            target = self.plan.segments[code.last.segment]
+            if target.phase in (phase, AFTER_SERVE):
+                return target.index
         self.plan.segments.append(Segment(len(self.plan.segments), code, phase))
         return len(self.plan.segments) - 1
 

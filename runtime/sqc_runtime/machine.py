@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import functools
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -115,7 +116,7 @@ def object_code(module: ll.Module) -> bytes:
     """The module, optimised for this processor, as an object file."""
     with _LOCK:
         optimised = _optimised(str(module))
-        code: bytes = _target().emit_object(optimised)
+        code: bytes = _target(_level()).emit_object(optimised)
         return code
 
 
@@ -123,13 +124,15 @@ def text_of(module: ll.Module, form: str) -> str:
     """The optimised module as text: "llvm" or "assembly"."""
     with _LOCK:
         optimised = _optimised(str(module))
-        return str(optimised) if form == "llvm" else str(_target().emit_assembly(optimised))
+        return str(optimised) if form == "llvm" else str(_target(_level()).emit_assembly(optimised))
 
 
 def _optimised(text: str) -> Any:
     module = llvm.parse_assembly(text)
     module.verify()
-    builder = llvm.create_pass_builder(_target(), llvm.create_pipeline_tuning_options())
+    if _level() == 0:
+        return module
+    builder = llvm.create_pass_builder(_target(_level()), llvm.create_pipeline_tuning_options())
     passes = llvm.create_new_function_pass_manager()
     # The code generator does the rest: the pipeline of level 1 takes thrice the time and makes code no faster.
     passes.add_simplify_cfg_pass()
@@ -141,20 +144,25 @@ def _optimised(text: str) -> Any:
     return module
 
 
+def _level() -> int:
+    """How far code is optimised: 2, or 0 where the environment asks for code that is quick to build, not to run."""
+    return 0 if os.environ.get("SQC_QUICK_CODE") == "1" else 2
+
+
 @functools.cache
-def _target() -> Any:
+def _target(level: int) -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     host = llvm.Target.from_triple(llvm.get_process_triple())
     features = llvm.get_host_cpu_features().flatten()
-    return host.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=2, jit=True)
+    return host.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=level, jit=True)
 
 
-def processor() -> tuple[str, ...]:
+def processor() -> tuple[str | int, ...]:
     """What object code depends on besides its module."""
     features = llvm.get_host_cpu_features().flatten()
     version = ".".join(map(str, llvm.llvm_version_info))
-    return llvmlite.__version__, version, llvm.get_process_triple(), llvm.get_host_cpu_name(), features
+    return llvmlite.__version__, version, llvm.get_process_triple(), llvm.get_host_cpu_name(), features, _level()
 
 
 class MachineCode:
@@ -202,7 +210,7 @@ class MachineCode:
 
 def _fresh_target() -> Any:
     """A target machine of one engine, which will own it."""
-    _target()
+    _target(_level())
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(opt=2, jit=True)
 
 

@@ -168,14 +168,14 @@ class TokenTimes:
     """When a turn's tokens came: the rows `ttft` and `tpot`, and the gaps between tokens.
 
     A turn's tokens are those of its session and its legs together (`owner` of a leg), a gap lies between two of
-    one runner. The first token is provisional until it is known that nobody computes it anew.
+    one runner. The first token is provisional until it is known that nobody computes it anew; if the run is warm by
+    then, it counts.
     """
 
     def __init__(self, core: Core, ttft: Row, tpot: Row, owner: Callable[[Memory, Any], Any], forks: bool):
         self.core, self._ttft, self._tpot, self._owner = core, ttft, tpot, owner
         f = partial(core.layout.field, "f")
         self._count, self._first, self._last = f("tokens.count"), f("tokens.first"), f("tokens.last")
-        self._warm = f("tokens.warm")
         self._settled = core.layout.field("u", "tokens.settled")
         self._turn = _Progress(core, "tokens.turn")
         self._own = _Progress(core, "tokens.own") if forks else self._turn
@@ -205,7 +205,6 @@ class TokenTimes:
         def first() -> None:
             m.setf(count, 1.0)
             m.setf(core.sf(slot, self._first), now)
-            m.setf(core.sf(slot, self._warm), m.f(core.warm))
 
         m.when(of_its_own, lambda: engine.gap(m, i, now - m.f(last)))
         m.either(further, one_more, first)
@@ -233,12 +232,11 @@ class TokenTimes:
             self._own.interrupt(m, job)
 
     def _settle(self, m: Memory, slot: Any) -> None:
-        core, settled = self.core, self.core.su(slot, self._settled)
+        settled = self.core.su(slot, self._settled)
 
         def enter() -> None:
             m.setu(settled, ONE)
-            warm = m.f(core.sf(slot, self._warm)) > 0
-            m.when(warm, lambda: self._ttft.record(m, self._until_first(m, slot), slot))
+            self._ttft.record(m, self._until_first(m, slot), slot)
 
         m.when(m.u(settled) == ZERO, enter)
 

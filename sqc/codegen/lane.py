@@ -279,11 +279,10 @@ class LaneProgram:
         m.addf(core.events, where(over, 0.0, 1.0))
         if self.plan.loops:
             m.setu(self.code.jumps, U32(0))
-        comes = ~over
-        m.when(over, lambda: self._finish(m, drained, all_came))
-        m.when(comes, lambda: m.switch(which, self._handlers(m)))
         if self.code.always_serves:
-            m.when(comes, lambda: m.setu(core.dirty, U32(1)))
+            m.setu(core.dirty, U32(1))
+        m.when(over, lambda: self._finish(m, drained, all_came))
+        m.when(~over, lambda: m.switch(which, self._handlers(m)))
 
     def _go_on(self, m: Memory, time: Any, over: Any) -> None:
         """The clock goes on, and what is measured over time with it."""
@@ -329,6 +328,7 @@ class LaneProgram:
                     self.code.holds.note_over_cap(m, pool.name, i, queue)
                 queue += 1
         m.setf(self.end, m.f(core.now))
+        m.setu(core.dirty, U32(0))  # what the last iteration left is not given out any more
         core.stop(m, m.full(True, np.bool_), DONE)
 
     def _handlers(self, m: Memory) -> dict[int, Callable[[], None]]:

@@ -458,7 +458,7 @@ class Holds:
 
     # -- the end of the run
     def note_over_cap(self, m: Memory, name: str, i: int, queue: int) -> None:
-        """Note which pools the session whose turn it is asks for more than they have."""
+        """Note which pools the session whose turn it is asks for more than they have; of several queues the first."""
         pool, sites = self.context.pools[name], self.sites_of(name)
 
         def look() -> None:
@@ -475,7 +475,8 @@ class Holds:
                     m.setf(member(part.pool.over_queue, j), float(queue))
                     m.setf(member(part.pool.over_need, j), need)
 
-                m.when(part.pool.up(m, need, j) > m.f(part.pool.cap(j)), store)
+                first = ~(m.f(member(part.pool.over_need, j)) >= 0)  # NaN: none yet
+                m.when(first & (part.pool.up(m, need, j) > m.f(part.pool.cap(j))), store)
 
         m.when(pool.waiting(m, i), look)
 

@@ -23,7 +23,8 @@ Keys = Callable[[Any], Sequence[Any]]
 
 class Cache:
     """`snapshot`: slot fields that each entry keeps a copy of. `stamped`: entries know when they were
-    released. `named`: entries know the serial of their session, also when that has ended (nan of what is dead)."""
+    released. `named`: entries know the serial of their session, also when that has ended (what is dead has a
+    name of its own, below 0)."""
 
     def __init__(
         self,
@@ -93,7 +94,7 @@ class Cache:
                 m.addf(self._cached(i), -taken)
                 m.setu(self.owner + entry, ZERO)
                 if self.serial is not None:
-                    m.setf(self.serial + entry, np.nan)
+                    m.setf(self.serial + entry, -1.0 - self.core.next_seq(m))
                 return (taken,)
 
             (out,) = m.either(taken < size, split, lambda: (self._unlink(m, entry, i),))
@@ -144,7 +145,7 @@ class Cache:
 
     def keep_for(self, m: Memory, owner: Any, serial: Any, attributes: Mapping[int, Any], size: Any, i: Any) -> None:
         """Add `size` units to what a session that has ended has here, released now; an entry that is new remembers
-        these attributes. `owner`: its slot, 0 if it is forgotten. What is dead (`serial` nan) stays by itself."""
+        these attributes. `owner`: its slot, 0 if it is forgotten. The parts of one dead entry come together."""
         assert self.serial is not None
         names = self.serial
 

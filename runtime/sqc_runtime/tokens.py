@@ -134,8 +134,8 @@ class Gaps:
 
 
 class _Progress:
-    """How far the tokens of a turn have come, or those of a leg: whether there are any, whether one was decoded, at
-    which stage the latest came, whether its request has been preempted since."""
+    """How far the tokens of one runner in a turn have come: whether there are any, whether one was decoded, at which
+    stage the latest came, whether its request has been preempted since."""
 
     def __init__(self, core: Core, name: str):
         self.core = core
@@ -172,30 +172,26 @@ class TokenTimes:
     then, it counts.
     """
 
-    def __init__(self, core: Core, ttft: Row, tpot: Row, owner: Callable[[Memory, Any], Any], forks: bool):
+    def __init__(self, core: Core, ttft: Row, tpot: Row, owner: Callable[[Memory, Any], Any]):
         self.core, self._ttft, self._tpot, self._owner = core, ttft, tpot, owner
         f = partial(core.layout.field, "f")
         self._count, self._first, self._last = f("tokens.count"), f("tokens.first"), f("tokens.last")
         self._settled = core.layout.field("u", "tokens.settled")
-        self._turn = _Progress(core, "tokens.turn")
-        self._own = _Progress(core, "tokens.own") if forks else self._turn
+        self._own = _Progress(core, "tokens.own")
 
     def turn_starts(self, m: Memory, slot: Any) -> None:
         m.setf(self.core.sf(slot, self._count), 0.0)
         m.setu(self.core.su(slot, self._settled), ZERO)
-        self._turn.clear(m, slot)
         self.leg_starts(m, slot)
 
     def leg_starts(self, m: Memory, leg: Any) -> None:
-        if self._own is not self._turn:
-            self._own.clear(m, leg)
+        self._own.clear(m, leg)
 
     def token(self, m: Memory, engine: Engine, job: Any, decoded: Any, i: Any) -> None:
         """A decoded token, or the end of a prefill, now."""
         core, slot, now = self.core, self._owner(m, job), m.f(self.core.now)
         stage, count = np.uint32(engine.uses.number), core.sf(slot, self._count)
-        settled = (m.f(count) > 0) & (m.u(core.su(slot, self._settled)) != 0)
-        further = settled | self._turn.is_further(m, slot, stage, decoded)
+        further = (m.f(count) > 0) & (decoded | (m.u(core.su(slot, self._settled)) != 0))
         of_its_own = self._own.is_further(m, job, stage, decoded)
         last = core.sf(job, self._last)
 
@@ -209,9 +205,7 @@ class TokenTimes:
         m.when(of_its_own, lambda: engine.gap(m, i, now - m.f(last)))
         m.either(further, one_more, first)
         m.setf(last, now)
-        self._turn.token(m, slot, stage, decoded)
-        if self._own is not self._turn:
-            self._own.token(m, job, stage, decoded)
+        self._own.token(m, job, stage, decoded)
         m.when(decoded, lambda: self._settle(m, slot))
 
     def tokens(self, m: Memory, job: Any, count: Any, time: Any) -> None:
@@ -227,9 +221,7 @@ class TokenTimes:
 
     def interrupted(self, m: Memory, job: Any) -> None:
         """The request is preempted."""
-        self._turn.interrupt(m, self._owner(m, job))
-        if self._own is not self._turn:
-            self._own.interrupt(m, job)
+        self._own.interrupt(m, job)
 
     def _settle(self, m: Memory, slot: Any) -> None:
         settled = self.core.su(slot, self._settled)

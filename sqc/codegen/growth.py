@@ -68,13 +68,6 @@ class Growing:
             self.holds.innermost(m, _growing(job), job.sites, slot, begin, nothing_left)
         return m.u(number_)
 
-    def advance(self, m: Memory, part: Part, slot: Any, tokens: Any) -> None:
-        """A run that grows a part gets tokens: from now on what its hold has computed is the position reached, on
-        each of its pools, and only this one moves on."""
-        for one in self.holds.parts[part.site.index]:
-            reached = self.holds.reached(m, one, slot)
-            m.setf(self.holds.position(one, slot), reached + tokens if one is part else reached)
-
     def for_tokens(self, m: Memory, slot: Any, growth: Any, tokens: Any) -> Any:
         """Room for tokens behind the position of a growing run: `GREW`, `WAITS`, or `SELF` (the grower was
         preempted). Who waits is a grower of the pool: it is tried again when memory is given back, not here."""

@@ -121,6 +121,13 @@ class Holds:
         position = m.f(self.position(part, slot))
         return where(position < 0, m.f(self.prefix(part, slot)), position)
 
+    def advance(self, m: Memory, part: Part, slot: Any, amount: Any) -> None:
+        """Something is computed or loaded: from now on what the hold has computed is the position reached, on each of
+        its pools, and only this one moves on."""
+        for one in self.parts[part.site.index]:
+            reached = self.reached(m, one, slot)
+            m.setf(self.position(one, slot), reached + amount if one is part else reached)
+
     def is_held(self, m: Memory, part: Part, slot: Any) -> Any:
         assert part.held is not None
         return m.u(self.context.core.su(slot, part.held)) != 0
@@ -449,10 +456,9 @@ class Holds:
         self.context.fail(m, ~(amount >= 0), errors.AMOUNT, statement)
 
         def advance(part: Part) -> None:
-            position = self.reached(m, part, slot) + amount
-            over = position > m.f(self.units(part, slot)) + 1e-9
+            over = self.reached(m, part, slot) + amount > m.f(self.units(part, slot)) + 1e-9
             self.context.fail(m, over, errors.BEYOND, statement)
-            m.setf(self.position(part, slot), position)
+            self.advance(m, part, slot, amount)
 
         self.innermost(m, statement.pool, sites, slot, advance, self.given_back(m, statement))
 

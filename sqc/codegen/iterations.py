@@ -161,8 +161,8 @@ class Procedure:
                     self._serve(m, keys, only, i)
                     go_on()
                 case ir.Admit(only, test):
-                    self._newcomers(m, only, i)
-                    self._admit(m, i, m.f(self.plan.left), self._may_admit(m, test, i), k + 1)
+                    goes_on = self._newcomers(m, only, i)
+                    self._admit(m, i, m.f(self.plan.left), goes_on & self._may_admit(m, test, i), k + 1)
                 case _Exclusive.ALONE:
                     self._alone(m, k, i)
                 case _Exclusive.DECODES:
@@ -183,22 +183,23 @@ class Procedure:
         else:
             self._by_keys(m, keys, only, i, lambda _: m.full(True, np.bool_))
 
-    def _newcomers(self, m: Memory, only: ir.Expr | None, i: Any) -> None:
-        """Serve those that came since an admission."""
+    def _newcomers(self, m: Memory, only: ir.Expr | None, i: Any) -> Any:
+        """Serve those that came since an admission; returns whether none of them preempted itself, which ends this."""
 
         def is_new(slot: Any) -> Any:
             return self._is_new(m, slot)
 
         def serve() -> None:
-            m.setu(self._ended, U32(0))
             m.setu(self.plan.index, U32(0))
             if not self._order:
                 self._in_order(m, only, i, is_new)
             else:
                 self._by_keys(m, self._order, only, i, is_new)
 
+        m.setu(self._ended, U32(0))
         m.when(m.u(self._admits) != 0, serve)
         m.setu(self._admits, U32(0))
+        return m.u(self._ended) == 0
 
     def _is_new(self, m: Memory, slot: Any) -> Any:
         """Whether a resident joined in this iteration."""
@@ -420,7 +421,7 @@ class Procedure:
         growing = self.engines.code.growing
 
         def move(part: Part) -> Callable[[], None]:
-            return lambda: growing.advance(m, part, slot, tokens)
+            return lambda: self.holds.advance(m, part, slot, tokens)
 
         growing.by_part(m, m.u(self.core.su(slot, self.engine.growth)), move)
 

@@ -74,15 +74,14 @@ class Statements:
         self.jumps = layout.u("jumps")
         self.times: TokenTimes | None = None
         if context.engines:
-            self.times = TokenTimes(
-                context.core, context.rows["client.ttft"], context.rows["client.tpot"], context.owner, self.plan.forks
-            )
+            rows = context.rows
+            self.times = TokenTimes(context.core, rows["client.ttft"], rows["client.tpot"], context.owner)
             self.endings.times = self.times
             for engine in context.engines.values():
                 engine.times = self.times
         self._return = layout.field("u", "return") if self.plan.turns > 1 else None
         self.spills = any(pool.spill for pool in context.program.pools)
-        self.always_serves = _reads_live_state(context.program)
+        self.always_serves = bool(self.plan.sites) and _reads_live_state(context.program)
         """Whether any event can change who is admitted."""
         holds = [site.hold for site in self.plan.sites]
         self.asks_for_more = any(part.refusable != _demand(part) for hold in holds for part in hold.parts)

@@ -21,16 +21,25 @@ if TYPE_CHECKING:
     from sqc.kernel import Failure, Kernel
     from sqc.program import Program, RunError, compile  # noqa: A004 - named after what it does, as re.compile is
     from sqc.report import Report
+    from sqc.search.gradient import Derivative, Gradient, gradient
+    from sqc.search.objective import Estimate, Objective, objective
+    from sqc.search.optimize import optimize
+    from sqc.search.outcome import Outcome
     from sqc.sweeps import StoreError, Sweep, SweepInterrupted, open_sweep, resume_sweep
 
 __version__ = VERSION
 
 _HOMES = {
     "CompileError": "sqc.diagnostics",
+    "Derivative": "sqc.search.gradient",
     "Diagnostic": "sqc.diagnostics",
+    "Estimate": "sqc.search.objective",
     "Failure": "sqc.kernel",
+    "Gradient": "sqc.search.gradient",
     "InputError": "sqc.inputs",
     "Kernel": "sqc.kernel",
+    "Objective": "sqc.search.objective",
+    "Outcome": "sqc.search.outcome",
     "Program": "sqc.program",
     "Report": "sqc.report",
     "RunError": "sqc.program",
@@ -38,16 +47,24 @@ _HOMES = {
     "Sweep": "sqc.sweeps",
     "SweepInterrupted": "sqc.sweeps",
     "compile": "sqc.program",
+    "gradient": "sqc.search.gradient",
+    "objective": "sqc.search.objective",
+    "optimize": "sqc.search.optimize",
     "open_sweep": "sqc.sweeps",
     "resume_sweep": "sqc.sweeps",
 }
 
 __all__ = [
     "CompileError",
+    "Derivative",
     "Diagnostic",
+    "Estimate",
     "Failure",
+    "Gradient",
     "InputError",
     "Kernel",
+    "Objective",
+    "Outcome",
     "Program",
     "Report",
     "RunError",
@@ -56,7 +73,10 @@ __all__ = [
     "SweepInterrupted",
     "__version__",
     "compile",
+    "gradient",
+    "objective",
     "open_sweep",
+    "optimize",
     "resume_sweep",
 ]
 

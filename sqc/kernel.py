@@ -218,7 +218,8 @@ class Kernel:
         """Every metric for every lane: a dict of float64 arrays [lanes], NaN where a lane failed.
 
         Each argument is a scalar or has one entry per lane (time in clock units, `arrivals` a number of
-        sessions). Under a JAX trace this is a pure function; `jax.vmap` over it makes more lanes. On the
+        sessions). Under a JAX trace this is a pure function, and its results have the caller's precision: float32
+        where x64 is off (the runs themselves are in doubles). `jax.vmap` over it makes more lanes. On the
         portable path it then has the present capacities: a lane that overflows one gives NaN.
         """
         values = self._inputs(inputs)
@@ -233,12 +234,14 @@ class Kernel:
         import jax.numpy as jnp
 
         names = self.metrics
+        # Doubles would make every operation of a caller without x64 warn.
+        precision = jax.dtypes.canonicalize_dtype(np.float64)
         with jax.enable_x64(True):
             seeds = jnp.atleast_1d(jnp.asarray(columns[0]).astype(np.uint64))
             rest = [jnp.asarray(c).astype(np.float64) for c in columns[1:]]
             lanes = jnp.broadcast_arrays(seeds, *rest)
             table = (_without_derivative(self._native_table) if self.mode == "native" else self._portable_table)(*lanes)
-            return {name: table[..., i] for i, name in enumerate(names)}
+            return {name: table[..., i].astype(precision) for i, name in enumerate(names)}
 
     def _native_table(self, *columns: jax.Array) -> jax.Array:
         """Metrics [..., metrics] of columns [...]; a mapped axis is more lanes.

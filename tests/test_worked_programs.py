@@ -36,3 +36,14 @@ def test_eviction_weights() -> None:
     agent, gain, half = numbers(r"agent (\S+) s, bulk \S+ s\nthe response is (\S+) ±(\S+) s shorter", text)
     assert agent > 0
     assert gain > half > 0
+
+
+def test_smallest_pool() -> None:
+    """The search's bound holds, and its pool is not far above the one from which the grid finds it to hold.
+
+    The grid reaches from 0.7 to 1.3 of the pool found; in a short form both are noisy.
+    """
+    text = output("smallest_pool.py", "--budget=400", "--horizon=800", "--grid=9", "--seeds=50")
+    assert "client.response.p99 <= 0.25: holds" in text
+    found, grid = numbers(r"best +C=(\S+)\n(?:.*\n)*grid +from C=(\S+) on", text)
+    assert 0.7 * found <= grid <= 1.1 * found

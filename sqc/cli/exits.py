@@ -48,12 +48,13 @@ def failing(command: str, as_json: bool) -> Iterator[None]:
 
 
 def _loaded_errors() -> tuple[type[Exception], ...]:
-    """The errors of kernels, stored sweeps and pictures; nothing to catch where those were never loaded (they are
-    slow to)."""
+    """The errors of kernels, stored sweeps, pictures and searches; nothing to catch where those were never loaded (they
+    are slow to)."""
     homes = {
         "sqc.kernel": "KernelError",
         "sqc.sweeps.errors": "StoreError",
         "sqc.pictures.style": "NoMatplotlib",
+        "sqc.search.sampler": "NoOptuna",
     }
     return tuple(getattr(sys.modules[module], name) for module, name in homes.items() if module in sys.modules)
 

@@ -72,6 +72,7 @@ def _run(words: list[str], extra: list[str]) -> int:
 
     import sqc.cli.format
     import sqc.cli.pictures
+    import sqc.cli.search
     import sqc.cli.sweeps  # noqa: F401 - their commands join the app
     from sqc.cli.commands import app
 
@@ -105,6 +106,6 @@ def _advice(option: str, possibilities: Sequence[str] | None, path: str) -> str:
     if possibilities:
         return f" (did you mean {possibilities[0]}?)"
     name = option.lstrip("-")
-    if path.endswith(("run", "sweep", "trace")) and name:
+    if path.endswith(("run", "sweep", "trace", "optimize")) and name:
         return f" (an input of the program is given as --set {name}=VALUE or as -- --{name} VALUE)"
     return ""

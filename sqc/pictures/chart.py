@@ -220,7 +220,7 @@ def _heat(axes: Axes, table: slices.Table, labels: tuple[str, str, str], log: st
     axes.set_ylabel(labels[1])
     bar = axes.figure.colorbar(mesh, ax=axes, label=labels[2], pad=0.02)
     bar.outline.set_visible(False)
-    _ticks(bar.ax.yaxis, isinstance(norm, LogNorm), 5, least, most)
+    ticks(bar.ax.yaxis, isinstance(norm, LogNorm), 5, least, most)
     return Drawn("mean over seeds", table.columns, means)
 
 
@@ -235,7 +235,7 @@ def _scatter(axes: Axes, cloud: slices.Cloud, by: str | None) -> Drawn:
         )
         bar = axes.figure.colorbar(dots, ax=axes, label=by, pad=0.02)
         bar.outline.set_visible(False)
-        _ticks(bar.ax.yaxis, False, 5)
+        ticks(bar.ax.yaxis, False, 5)
     said = "bars: {interval}" if (half > 0).any() else "one run each: no interval"
     return Drawn(said, cloud.x, cloud.mean)
 
@@ -291,9 +291,9 @@ def _scale(axis: Axis, logarithmic: bool, room: float, values: Floats) -> None:
         else:
             axis.axes.set_yscale("log")
             axis.axes.set_ylim(bottom=low / 1.3)
-        _ticks(axis, True, room, low, high)
+        ticks(axis, True, room, low, high)
     else:
-        _ticks(axis, False, room)
+        ticks(axis, False, room)
 
 
 def _check_positive(values: Floats) -> None:
@@ -301,7 +301,8 @@ def _check_positive(values: Floats) -> None:
         raise InputError("a logarithmic axis needs values above 0")
 
 
-def _ticks(axis: Axis, logarithmic: bool, room: float, low: float = 1.0, high: float = 1.0) -> None:
+def ticks(axis: Axis, logarithmic: bool, room: float, low: float = 1.0, high: float = 1.0) -> None:
+    """Ticks of an axis with room for so many, at round numbers written in full."""
     from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
     if logarithmic:

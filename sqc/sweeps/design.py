@@ -21,23 +21,29 @@ def design(spec: str, over: Mapping[str, str]) -> list[dict[str, float]]:
     method, count, seed = _parts(spec)
     if not over:
         raise InputError(f"design {spec}: over which inputs? (--over NAME=LOW:HIGH)")
-    sides = {}
+    box = sides(over)
+    from scipy.stats import qmc  # takes a second to load
+
+    if method == "sobol":
+        shares = qmc.Sobol(len(box), rng=seed).random_base2(count.bit_length() - 1)
+    else:
+        shares = qmc.LatinHypercube(len(box), rng=seed).random(count)
+    columns = [
+        tidy([between(low, high, share, logarithmic) for share in shares[:, axis].tolist()])
+        for axis, (low, high, logarithmic) in enumerate(box.values())
+    ]
+    return [dict(zip(box, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def sides(over: Mapping[str, str]) -> dict[str, tuple[float, float, bool]]:
+    """The sides of a box of inputs, `LOW:HIGH` or `LOW:HIGHlog`: both ends, and whether ratios count."""
+    box = {}
     for name, text in over.items():
         ends = text.strip()
         logarithmic = ends.endswith("log")
         low, high = interval(ends.removesuffix("log"), logarithmic, f"input {name}")
-        sides[name] = (low, high, logarithmic)
-    from scipy.stats import qmc  # takes a second to load
-
-    if method == "sobol":
-        shares = qmc.Sobol(len(sides), rng=seed).random_base2(count.bit_length() - 1)
-    else:
-        shares = qmc.LatinHypercube(len(sides), rng=seed).random(count)
-    columns = [
-        tidy([between(low, high, share, logarithmic) for share in shares[:, axis].tolist()])
-        for axis, (low, high, logarithmic) in enumerate(sides.values())
-    ]
-    return [dict(zip(sides, values, strict=True)) for values in zip(*columns, strict=True)]
+        box[name] = (low, high, logarithmic)
+    return box
 
 
 def _parts(spec: str) -> tuple[str, int, int]:

@@ -154,14 +154,7 @@ class Policies:
             j = context.index(spill.pool, target.members, s, declared)
             self.room(m, name, m.full(0.0, np.float64), j)  # within its cap before it grows
 
-            def of_the_living() -> None:
-                there = cache.consume(m, spilled.owner, j)
-                cache.keep(m, spilled.owner, there + units, j)
-
-            def of_the_ended() -> None:
-                cache.keep_for(m, spilled.owner, spilled.serial, spilled.attributes, units, j)
-
-            m.either(context.lives(m, spilled.owner), of_the_living, of_the_ended)
+            cache.keep_for(m, spilled.owner, spilled.serial, spilled.attributes, units, j)
             m.when(spilled.work > 0, carry)
 
         def carry() -> None:

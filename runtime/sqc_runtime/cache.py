@@ -144,8 +144,11 @@ class Cache:
         return {field: m.f(copy + entry) for field, copy in self.snapshot.items()}
 
     def keep_for(self, m: Memory, owner: Any, serial: Any, attributes: Mapping[int, Any], size: Any, i: Any) -> None:
-        """Add `size` units to what a session has here, also one that has ended, released now; an entry that is new
-        remembers these attributes. `owner`: its slot, 0 if it is forgotten. The parts of one dead entry come together."""
+        """Add `size` units to what a session has here, also one that has ended, released now.
+
+        An entry that is new remembers these attributes. `owner`: its slot, 0 if it is forgotten. The parts of one
+        dead entry come together.
+        """
         assert self.serial is not None
         names = self.serial
 

@@ -77,7 +77,7 @@ class Cache:
     def consume(self, m: Memory, slot: Any, i: Any, most: Any = None) -> Any:
         """Take the session's own entry out, or `most` of it; returns the size taken (0 without one).
 
-        What is left behind is dead: without an owner, in its old place.
+        What is left behind is dead: without an owner, in its old place, with the attributes of now.
         """
         at = self.at(slot, i)
         entry = m.u(at)
@@ -93,6 +93,8 @@ class Cache:
                 m.setf(self.size + entry, size - taken)
                 m.addf(self._cached(i), -taken)
                 m.setu(self.owner + entry, ZERO)
+                for field, copy in self.snapshot.items():
+                    m.setf(copy + entry, m.f(self.core.sf(slot, field)))
                 if self.serial is not None:
                     m.setf(self.serial + entry, -1.0 - self.core.next_seq(m))
                 return (taken,)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from sqc.version import VERSION
 
 if TYPE_CHECKING:
+    from sqc.artefact import ArtefactError, load
     from sqc.diagnostics import CompileError, Diagnostic
     from sqc.inputs import InputError
     from sqc.kernel import Failure, Kernel
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 _HOMES = {
+    "ArtefactError": "sqc.artefact",
     "CompileError": "sqc.diagnostics",
     "Derivative": "sqc.search.gradient",
     "Diagnostic": "sqc.diagnostics",
@@ -48,6 +50,7 @@ _HOMES = {
     "SweepInterrupted": "sqc.sweeps",
     "compile": "sqc.program",
     "gradient": "sqc.search.gradient",
+    "load": "sqc.artefact",
     "objective": "sqc.search.objective",
     "optimize": "sqc.search.optimize",
     "open_sweep": "sqc.sweeps",
@@ -55,6 +58,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "ArtefactError",
     "CompileError",
     "Derivative",
     "Diagnostic",
@@ -74,6 +78,7 @@ __all__ = [
     "__version__",
     "compile",
     "gradient",
+    "load",
     "objective",
     "open_sweep",
     "optimize",

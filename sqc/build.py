@@ -3,7 +3,7 @@
 * `NativeBuild`: machine code that runs lanes one after the other; it can be read from a file, and
   then neither code generation nor JAX is loaded.
 * `PortableBuild`: the same lane program as a JAX function with its lanes side by side, for every
-  backend that JAX has.
+  backend that JAX has. From an export it is ready, and code generation is not loaded.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from . import ir, stored
 
 if TYPE_CHECKING:
     from .codegen.lane import LaneProgram
+    from .export import Export
 
 Columns = NDArray[np.float64]
 _IDLE_HORIZON = -1.0
@@ -155,17 +156,23 @@ class PortableBuild(_Build):
     mode = "portable"
     from_cache = False
 
-    def __init__(self, program: ir.Program, capacities: Mapping[str, int], options: Options):
+    def __init__(
+        self, program: ir.Program, capacities: Mapping[str, int], options: Options, export: Export | None = None
+    ):
         super().__init__(program, capacities, options)
         started = time.perf_counter()
         self._compiled: dict[int, Any] = {}
-        self.traced(1)
-        self.about = self._about()
+        self._export = export
+        if export is None:
+            self.traced(1)
+        self.about = self._about() if export is None else export.about
         self.seconds = time.perf_counter() - started
 
     @cached_property
     def call(self) -> Callable[..., dict[str, Any]]:
         """`call(seeds, *columns)` as a function that JAX can trace."""
+        if self._export is not None:
+            return self._export.exported().call
         from sqc_runtime.lanes import lockstep_lanes
 
         return lockstep_lanes(self.lane_program.layout, simulate(self.lane_program), self.data)

@@ -16,12 +16,19 @@ from sqc.diagnostics import CompileError, Diagnostic
 def read(path: Path) -> ir.Program:
     """The program in an IR file. Raises CompileError with one diagnostic if there is none."""
     try:
-        program = ir.from_json(path.read_text(encoding="utf-8"))
-        problem = _problem(program, ir.Program, "program") or _meaning(program)
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise _wrong(path, "E108", f"the file cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise _wrong(path, "E107", "the file is not a text in UTF-8") from None
+    return parsed(text, path)
+
+
+def parsed(text: str, path: Path) -> ir.Program:
+    """The program in the text of an IR, which is in that file. Raises CompileError with one diagnostic."""
+    try:
+        program = ir.from_json(text)
+        problem = _problem(program, ir.Program, "program") or _meaning(program)
     except ir.IRError as error:
         problem = str(error)
     except RecursionError:

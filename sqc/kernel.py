@@ -36,6 +36,8 @@ from .forms import FORMS, NATIVE_FORMS
 if TYPE_CHECKING:
     import jax
 
+    from .export import Export
+
 RUNTIME_CODES: Mapping[str, str] = dict(ERRORS)
 """Codes of run-time errors and what they mean."""
 
@@ -116,6 +118,7 @@ class Kernel:
     other in machine code), "portable" (lanes in lockstep, any backend of JAX), or None for the best here.
     `debug`: check the invariants of the simulation at every settled instant (a lane that breaks one fails with R199).
     `skip`: take equal iterations of step stages at once, where that changes nothing but the time it takes.
+    `export`: the portable build that a file of a compiled program has; it is called where it fits.
     """
 
     def __init__(
@@ -127,12 +130,14 @@ class Kernel:
         mode: str | None = None,
         debug: bool = False,
         skip: bool = True,
+        export: Export | None = None,
     ):
         if mode not in (None, "native", "portable"):
             raise KernelError(f"mode is `native` or `portable`, not {mode!r}")
         self.program = program
-        self.mode = mode or _best_mode()
+        self.mode = mode or best_mode()
         self.inputs: dict[str, float] = {decl.name: decl.default for decl in program.inputs}
+        self._export = export
         self._samples, self._options = samples, Options(debug=debug, skip=skip)
         self._capacities = self._initial(capacities or {})
         self._lanes = 1 if samples else CHUNK[self.mode]
@@ -167,7 +172,9 @@ class Kernel:
                 if mode == "native":
                     self._builds[key] = NativeBuild(self.program, sizes, self._options, _kept_in)
                 else:
-                    self._builds[key] = PortableBuild(self.program, sizes, self._options)
+                    ready = self._export is not None and self._export.fits(sizes, self._options)
+                    export = self._export if ready else None
+                    self._builds[key] = PortableBuild(self.program, sizes, self._options, export)
             return self._builds[key]
 
     @property
@@ -204,6 +211,14 @@ class Kernel:
         if form not in FORMS:
             raise KernelError(f"no form {form!r}; there are {', '.join(FORMS)}")
         return self._build(mode="native" if form in NATIVE_FORMS else "portable").text(form)
+
+    def export(self) -> Export:
+        """The portable build with the present capacities as StableHLO."""
+        from .export import Export
+
+        build = self._build(mode="portable")
+        assert isinstance(build, PortableBuild)
+        return Export.of(build, self._capacities, 3 + len(self.inputs), self._options.skip)
 
     # -- calls
     def __call__(
@@ -515,8 +530,11 @@ def _is_traced(value: Any) -> bool:
     return isinstance(value, jax.core.Tracer)
 
 
-def _best_mode() -> str:
-    """Machine code on a CPU; lockstep where JAX has an accelerator (JAX is loaded only to ask it)."""
+def best_mode() -> str:
+    """The mode of kernels that are given none: machine code on a CPU; lockstep where JAX has an accelerator.
+
+    JAX is loaded only to ask it.
+    """
     if not any(importlib.util.find_spec(name) for name in _ACCELERATORS):
         return "native"
     import jax

@@ -17,6 +17,7 @@ from sqc.inputs import seeds as named_seeds
 from sqc.textform import plain, shortest
 
 if TYPE_CHECKING:
+    from sqc.export import Export
     from sqc.kernel import Failure, Kernel
     from sqc.report import Report
     from sqc.sweeps import Sweep
@@ -75,7 +76,7 @@ def compile(  # noqa: A001 - named after what it does, as re.compile is
     workload: str | Path | None = None,
     defs: Mapping[str, Number] | None = None,
 ) -> Program:
-    """Compile a program file (`.sq`, or the IR that `sqc ir` writes as `.json`) or a text.
+    """Compile a program file (`.sq`, or the IR that `sqc ir` writes as `.json`) or a text; `.sqk` is loaded.
 
     `workload` is the file of the program's workload, if that has one of its own. `defs` maps names
     of expression definitions to new bodies (`{"law": "~det(mean)"}`), which may read what the old
@@ -93,6 +94,12 @@ def compile(  # noqa: A001 - named after what it does, as re.compile is
     if source is not None:
         return Program(compile_text(source, workload=load, defs=bodies))
     assert path is not None
+    if Path(path).suffix == ".sqk":
+        if workload is not None or bodies:
+            raise InputError(f"{path}: a compiled program has its workload and definitions; give the program's text")
+        from sqc import artefact
+
+        return artefact.load(path)
     return Program(compile_file(Path(path), workload=load, defs=bodies))
 
 
@@ -108,11 +115,13 @@ class Program:
     first: equal iterations of step stages are taken at once, where that changes nothing but the time it takes.
     """
 
-    def __init__(self, program: ir.Program) -> None:
+    def __init__(self, program: ir.Program, export: Export | None = None) -> None:
+        """`export`: a portable build that is ready, as the file of a compiled program has one."""
         self.ir = program
         self.inputs: dict[str, float] = {declared.name: declared.default for declared in program.inputs}
         self.cache_dir: Path | None = None
         self.skip = True
+        self._export = export
         self._kernels: dict[tuple[Any, ...], Kernel] = {}
 
     def __repr__(self) -> str:
@@ -143,7 +152,7 @@ class Program:
             if self.cache_dir is not None:
                 keep_compilations(str(self.cache_dir))
             self._kernels[key] = Kernel(
-                self.ir, samples=samples, capacities=capacities, mode=mode, debug=debug, skip=skip
+                self.ir, samples=samples, capacities=capacities, mode=mode, debug=debug, skip=skip, export=self._export
             )
         return self._kernels[key]
 

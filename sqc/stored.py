@@ -19,7 +19,7 @@ import tempfile
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -81,7 +81,7 @@ def save(path: Path, about: About, code: bytes) -> None:
 
 
 def _packed(about: About, code: bytes) -> bytes:
-    head = json.dumps(dataclasses.asdict(about)).encode() + b"\n"
+    head = json.dumps(about_json(about)).encode() + b"\n"
     body = head + zlib.compress(code, _FAST)
     return _MAGIC + hashlib.sha256(body).digest() + body
 
@@ -93,11 +93,19 @@ def _unpacked(data: bytes) -> tuple[About, bytes]:
     if data[:start] != _MAGIC + hashlib.sha256(body).digest():
         raise ValueError("not a kernel, or not all of it")
     head, _, code = body.partition(b"\n")
+    return about_of(json.loads(head)), zlib.decompress(code)
+
+
+def about_json(about: About) -> dict[str, Any]:
+    """JSON-ready; `about_of` undoes it."""
+    return dataclasses.asdict(about)
+
+
+def about_of(document: dict[str, Any]) -> About:
     from .build import About
 
-    about = json.loads(head)
-    about["statements"] = tuple(ir.Span(**span) if span else None for span in about["statements"])
-    return About(**{**about, "metrics": tuple(about["metrics"])}), zlib.decompress(code)
+    statements = tuple(ir.Span(**span) if span else None for span in document["statements"])
+    return About(**{**document, "statements": statements, "metrics": tuple(document["metrics"])})
 
 
 def _write(path: Path, data: bytes) -> None:

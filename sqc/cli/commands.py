@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sqc.cli.exits import failing
-from sqc.cli.printing import print_ir, print_kernel, print_summary
+from sqc.cli.printing import print_ir, print_kernel, print_summary, print_version, print_written
 from sqc.cli.streams import read_program
 from sqc.forms import FORMS
-from sqc.version import VERSION
 
 if TYPE_CHECKING:
     from sqc.program import Program
@@ -27,7 +26,7 @@ app = typer.Typer(
 
 ProgramFile = Annotated[
     str,
-    typer.Argument(metavar="PROGRAM", help="A program (.sq), its IR as `sqc ir` writes it (.json), or - for stdin."),
+    typer.Argument(metavar="PROGRAM", help="A program (.sq), compiled (.sqk), its IR (.json), or - for stdin."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON; errors of the program too.")]
 Horizon = Annotated[str, typer.Option(metavar="TIME", help="When the run ends; above 0.")]
@@ -58,14 +57,14 @@ NoSkip = Annotated[
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"sqc {VERSION}")
+        print_version()
         raise typer.Exit
 
 
 @app.callback()
 def _sqc(
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version.")
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print versions, device and mode.")
     ] = False,
 ) -> None:
     """Compile .sq programs to simulation kernels; run and sweep them.
@@ -123,6 +122,15 @@ def compile_(
             help="Print this form instead: ir, llvm, assembly, or of the portable path jaxpr, stablehlo, hlo.",
         ),
     ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Write a file (.sqk) that every command takes in place of the program, here or elsewhere.",
+        ),
+    ] = None,
     mode: Mode = None,
     no_skip: NoSkip = False,
     workload: Workload = None,
@@ -138,13 +146,20 @@ def compile_(
     Example:
       sqc compile prog.sq
       sqc compile prog.sq --emit llvm > prog.ll
+      sqc compile prog.sq -o prog.sqk
     """
     with failing(ctx.command_path, as_json):
         no_inputs(ctx)
         one_of("--emit", emit, ("ir", *FORMS))
         check_mode(mode)
+        if out is not None:
+            _check_out(out, emit, mode)
         made = compiled(program, workload, defs, no_skip)
-        if emit == "ir":
+        if out is not None:
+            from sqc.artefact import save
+
+            print_written(out, save(made, out), as_json)
+        elif emit == "ir":
             print_ir(made)
         elif emit:
             print(made.kernel(mode=mode).emit(emit))
@@ -207,8 +222,18 @@ def compiled(program: str, workload: str | None, defs: list[str] | None, no_skip
         made = face.compile(source=read_program(), workload=workload, defs=bodies)
     else:
         made = face.compile(program, workload=workload, defs=bodies)
-    made.cache_dir, made.skip = kernels_folder(), not no_skip
+    made.cache_dir, made.skip = kernels_folder(), made.skip and not no_skip
     return made
+
+
+def _check_out(out: str, emit: str | None, mode: str | None) -> None:
+    """Refuse the name of a compiled program that could not be loaded, and what does not go with one."""
+    from sqc.inputs import InputError
+
+    if emit or mode:
+        raise InputError(f"--out writes a file for every mode; {'--emit' if emit else '--mode'} does not go with it")
+    if Path(out).suffix != ".sqk":
+        raise InputError(f"--out {out}: the name must end in .sqk")
 
 
 def kernels_folder() -> Path | None:

@@ -48,10 +48,11 @@ def failing(command: str, as_json: bool) -> Iterator[None]:
 
 
 def _loaded_errors() -> tuple[type[Exception], ...]:
-    """The errors of kernels, stored sweeps, pictures and searches; nothing to catch where those were never loaded (they
-    are slow to)."""
+    """The errors of kernels, compiled programs, stored sweeps, pictures and searches; nothing to catch where those were
+    never loaded (they are slow to)."""
     homes = {
         "sqc.kernel": "KernelError",
+        "sqc.artefact": "ArtefactError",
         "sqc.sweeps.errors": "StoreError",
         "sqc.pictures.style": "NoMatplotlib",
         "sqc.search.sampler": "NoOptuna",

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqc.textform import plain, shortest
+from sqc.version import LANGUAGE, VERSION
 
 if TYPE_CHECKING:
     from sqc.program import Program
@@ -19,6 +20,32 @@ if TYPE_CHECKING:
 def print_json(document: Any) -> None:
     """JSON."""
     print(json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False))
+
+
+def print_version() -> None:
+    """What `sqc --version` says: versions, and where kernels run unless told otherwise."""
+    import jax
+
+    from sqc.kernel import best_mode
+    from sqc.sweeps.manifest import device
+
+    mode = best_mode()
+    print(f"sqc {VERSION}")
+    print(f"language {LANGUAGE}")
+    print(f"jax {jax.__version__}")
+    print(f"device {device(mode)}")
+    print(f"mode {mode}")
+
+
+def print_written(path: str, manifest: dict[str, Any], as_json: bool) -> None:
+    """What `sqc compile -o` says about the file of a compiled program."""
+    if as_json:
+        print_json({"ok": True, "path": path, **{name: manifest[name] for name in _WRITTEN}})
+    else:
+        print(f"{path}: written, for {' and '.join(manifest['platforms'])}")
+
+
+_WRITTEN = ("format", "sqc", "ir", "jax", "program", "inputs", "metrics", "capacities", "platforms", "members")
 
 
 def print_ir(compiled: Program) -> None:

@@ -49,7 +49,7 @@ def sweep(
         str,
         typer.Argument(
             metavar="PROGRAM|DIR",
-            help="A program (.sq), its IR (.json), or - for stdin; with --resume the folder of a sweep.",
+            help="A program (.sq), compiled (.sqk), its IR (.json), or -; with --resume the folder of a sweep.",
         ),
     ],
     seeds: Annotated[

@@ -113,14 +113,15 @@ def surroundings(mode: str) -> dict[str, Any]:
         except importlib.metadata.PackageNotFoundError:
             versions[name] = None
     return {
-        "device": _device(mode),
+        "device": device(mode),
         "platform": platform.platform(),
         "python": platform.python_version(),
         **versions,
     }
 
 
-def _device(mode: str) -> str:
+def device(mode: str) -> str:
+    """What the kernels of a mode run on."""
     if mode == "native":
         from sqc_runtime.machine import processor
 

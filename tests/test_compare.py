@@ -100,3 +100,12 @@ def test_samples_and_changes() -> None:
     for change in ((2.1, 3.0), (2.0, 3.1)):
         assert len(list(change_differences("g", changes, [changes[0], change]))) == 1
     assert len(list(change_differences("g", changes, changes[:1]))) == 1
+
+
+def test_variation_about_nothing() -> None:
+    """A mean that is 0 but for rounding makes any huge `cv2`, or none; every other one counts."""
+    row = {"count": 3, "mean": 1e-17, "cv2": 1e34}
+    assert differences({"observes": {"x": row}}, {"observes": {"x": {**row, "mean": 0, "cv2": None}}}) == []
+    for wrong in (5.0, 1e20):
+        for one, other in ((row, {**row, "cv2": wrong}), ({**row, "cv2": wrong}, {**row, "cv2": None})):
+            assert len(differences({"observes": {"x": one}}, {"observes": {"x": other}})) == 1

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import sqc
+from documents import blocks
 from harness import CORPUS, ROOT
 from sqc.cli import main
 from sqc.lower import compile_text
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
+BLOCKS = blocks(ROOT / "README.md")
 
 
 def block(part: str) -> str:

@@ -1,0 +1,79 @@
+"""The documentation: each command and snippet prints what its page shows, and the reference is that of the program."""
+
+from __future__ import annotations
+
+import importlib.util
+import shlex
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from documents import DOCS, PAGES, blocks, shown
+from harness import ROOT
+from sqc.cli import main
+from sqc.codegen.errors import ERRORS
+from sqc.diagnostics import CODES
+
+WITH_OUTPUT = [page for page in PAGES if shown(page)]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.mark.parametrize("page", WITH_OUTPUT, ids=lambda page: str(page.relative_to(DOCS)))
+def test_the_output(
+    page: Path, cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The blocks of a page, one after the other, in a folder that has the programs."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    (tmp_path / "programs").symlink_to(ROOT / "programs")
+    names: dict[str, Any] = {}
+    for language, text, output in shown(page):
+        if language == "python":
+            exec(compile(text, page.name, "exec"), names)
+        else:
+            words = shlex.split(text)
+            assert words[0] == "sqc"
+            assert main(words[1:]) == 0, text
+        printed = capsys.readouterr()
+        assert (printed.out.rstrip(), printed.err) == (output.rstrip(), ""), text
+
+
+def test_every_chapter_has_its_page() -> None:
+    """And every block is a command, a snippet or the output of one, so that none goes unchecked."""
+    assert [page.stem for page in sorted((DOCS / "tutorial").glob("*.md"))] == [
+        program.stem for program in sorted((ROOT / "programs").glob("0*.sq"))
+    ]
+    assert {language for page in PAGES for language, _ in blocks(page)} <= {"bash", "python", "text"}
+
+
+@pytest.fixture(scope="module")
+def generated() -> ModuleType:
+    """The hook, loaded from its file as mkdocs does."""
+    spec = importlib.util.spec_from_file_location("generated", DOCS / "generated.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_reference_has_every_command(generated: ModuleType) -> None:
+    text = generated.on_page_markdown((DOCS / "reference/commands.md").read_text(encoding="utf-8"))
+    for name in ("check", "ir", "compile", "run", "fmt", "draw", "trace", "plot", "sweep", "show", "optimize"):
+        assert f"\n## sqc {name}\n" in text
+        assert f"Usage: sqc {name} " in text
+    assert "--horizon TIME" in text
+    assert "<!--" not in text
+
+
+def test_the_reference_has_every_error(generated: ModuleType) -> None:
+    text = generated.on_page_markdown((DOCS / "reference/errors.md").read_text(encoding="utf-8"))
+    for code, meaning in [*CODES.items(), *ERRORS]:
+        assert f"\n| `{code}` | {meaning} |" in text
+    assert "<!--" not in text

@@ -103,9 +103,9 @@ def test_samples_and_changes() -> None:
 
 
 def test_variation_about_nothing() -> None:
-    """A mean that is 0 but for rounding makes any `cv2`, or none; a mean that is not counts."""
+    """A mean that is 0 but for rounding makes any huge `cv2`, or none; every other one counts."""
     row = {"count": 3, "mean": 1e-17, "cv2": 1e34}
     assert differences({"observes": {"x": row}}, {"observes": {"x": {**row, "mean": 0, "cv2": None}}}) == []
-    for mean in (1e-17, 1e-3):
-        other = {"observes": {"x": {**row, "mean": 1e-3, "cv2": 4}}}
-        assert differences({"observes": {"x": {**row, "mean": mean, "cv2": 5}}}, other)
+    for wrong in (5.0, 1e20):
+        for one, other in ((row, {**row, "cv2": wrong}), ({**row, "cv2": wrong}, {**row, "cv2": None})):
+            assert len(differences({"observes": {"x": one}}, {"observes": {"x": other}})) == 1

@@ -327,7 +327,19 @@ class Growing:
         m.addf(pool.counter("stuck", i), where(stuck, m.full(1.0, np.float64), 0.0))
         m.setu(counted, m.u(counted) | stuck.astype(U32))
         m.setf(at, position + 1.0)
-        self.holds.wait(m, part.site, part.site.body, slot, first=declared.requeue == "head")
+
+        def wait() -> None:
+            self.holds.wait(m, part.site, part.site.body, slot, first=declared.requeue == "head")
+
+        def refuse() -> None:
+            """The session goes on by itself, to where it is refused."""
+            m.setu(core.su(slot, core.pc), U32(part.site.again))
+            core.push_ready(m, slot)
+
+        if part.site.again < 0:
+            wait()
+        else:
+            m.either(self.holds.too_much(part.site, s, slot)[0], refuse, wait)
 
     def _forget(self, m: Memory, name: str, slot: Any) -> None:
         """A hold on the pool has come to its end: what comes next starts from nothing."""

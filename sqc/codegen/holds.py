@@ -186,15 +186,7 @@ class Holds:
                     context.fail(m, ~(number(evaluate(amount, s)) >= 0), errors.UNITS, hold)
             if context.plan.can_lock:
                 m.setf(self.units(part, slot), number(evaluate(part.ir.units, s)))
-        refused, counts = m.full(False, np.bool_), []
-        for part in self.parts[site.index]:
-            if can_be_refused(context.program, part.ir):
-                assert part.ir.refusable is not None
-                i = self.i(m, part, slot)
-                need = part.pool.up(m, number(evaluate(part.ir.refusable, s)), i)
-                too_much = need > m.f(part.pool.cap(i))
-                counts.append((part, too_much & ~refused))
-                refused = refused | too_much
+        refused, counts = self.too_much(site, s, slot)
 
         def turn_away() -> None:
             for part, counted in counts:
@@ -210,6 +202,19 @@ class Holds:
             m.either(refused, turn_away, wait)
         else:
             wait()
+
+    def too_much(self, site: Site, s: Scope, slot: Any) -> tuple[Any, list[tuple[Part, Any]]]:
+        """Whether a hold asks for more than some pool can ever give; and for which, the first counts."""
+        m, refused, counts = s.m, s.m.full(False, np.bool_), []
+        for part in self.parts[site.index]:
+            if can_be_refused(self.context.program, part.ir):
+                assert part.ir.refusable is not None
+                i = self.i(m, part, slot)
+                need = part.pool.up(m, number(evaluate(part.ir.refusable, s)), i)
+                above = need > m.f(part.pool.cap(i))
+                counts.append((part, above & ~refused))
+                refused = refused | above
+        return refused, counts
 
     def wait(self, m: Memory, site: Site, segment: int, slot: Any, first: bool = False) -> None:
         """Join the queue of the first pool (`first`: at its head)."""

@@ -386,7 +386,7 @@ class LaneProgram:
         """The stages settle, step stages plan their iterations; once all have, the next event comes."""
         assert self.engines is not None
         over = self.engines.settle(m, self.sources, lambda: self._following(m))
-        m.when(over & self.core.running(m), lambda: self._event(m))
+        m.when(over & ~self.core.ready(m) & self.core.running(m), lambda: self._event(m))
 
     def _chores(self, m: Memory) -> None:
         """What few steps need: the next arrival's gap, a new session, random numbers, an init block."""

@@ -32,6 +32,8 @@ class Site:
     """Whether it stands in the block of a `fork`."""
     body: int = -1
     """The segment of its body."""
+    again: int = -1
+    """The segment of the statement itself, where what it asks for can be too much once it has been preempted."""
 
 
 # Operations of a segment. Plain statements (ir.Set, ir.Observe, ir.Drop, ir.Choose) stand for themselves.
@@ -313,6 +315,8 @@ class _Planner:
                     return Code([], Leave(site, self._segment(k(), AFTER_SERVE)))
 
                 site.body = self._segment(self._sequence(stmt.body, (*held, site), leave), AFTER_SERVE)
+                if _asks_otherwise(self.program, stmt):
+                    site.again = self._segment(Code([], Join(site, site.body)), AFTER_EVENT)
                 return Code([], Join(site, site.body))
             case ir.Branch():
                 if _falls_through(stmt.then) and _falls_through(stmt.other):
@@ -360,6 +364,14 @@ def can_be_refused(program: ir.Program, part: ir.Part) -> bool:
         case ir.Const(units), ir.Const(cap), ir.Const(block):
             return (math.ceil(units / block) * block if block else units) > cap
     return True
+
+
+def _asks_otherwise(program: ir.Program, hold: ir.Hold) -> bool:
+    """Whether a hold can be refused, when it is preempted, that was not when it was reached."""
+    preempting = {pool.name for pool in program.pools if pool.preempt != "none"}
+    asked = [part.refusable for part in hold.parts if part.refusable is not None and can_be_refused(program, part)]
+    changes = any(node == ir.Attr("computed") for node in ir.walk(tuple(asked)))
+    return changes and any(part.pool.name in preempting for part in hold.parts)
 
 
 def jobs(code: Code) -> Iterator[Job]:

@@ -55,4 +55,11 @@ HELPS: dict[str, str] = {
     "E706": "read it in execute (...), with a value of the batch",
     "E710": "a register is read by its stage, by the pools it admits to, in gauges and in claims",
     "E711": "write it at the top of the schedule",
+    "E801": "`cache (0)` reads what is cached and keeps nothing",
+    "E802": "a prefix is made of attributes and constants",
+    "E803": "leave one of them out",
+    "E804": "write the same prefix clause in each hold of the pool",
+    "E805": "a pool with one history has `history one; slots N;` and a way to retain",
+    "E806": "give the pool one history: history one; slots 6;",
+    "E807": "one branch of history has room for one request at a time",
 }

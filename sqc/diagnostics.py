@@ -11,6 +11,7 @@ The front end collects the findings of a phase in a `Reporter` and raises them t
     E5xx  structure: what a program, a session or a loop must have
     E6xx  stations
     E7xx  step stages, devices and engines
+    E8xx  shared prefixes and checkpoints
 """
 
 from __future__ import annotations
@@ -118,6 +119,14 @@ CODES: dict[str, str] = {
     "E709": "bad cap on what a run gets",
     "E710": "misused register",
     "E711": "misplaced let of a schedule",
+    # shared prefixes and checkpoints
+    "E801": "prefix without a cache clause",
+    "E802": "prefix of what its admission sets",
+    "E803": "clause that a shared prefix does not go with",
+    "E804": "cachedin of a pool with several prefixes",
+    "E805": "options of pools with one history",
+    "E806": "checkpoint of a pool with many entries",
+    "E807": "hold within a hold of one history",
 }
 
 

@@ -19,7 +19,7 @@ import typing
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-IR_VERSION = 2
+IR_VERSION = 3
 
 # --------------------------------------------------------------------------- expressions
 
@@ -261,6 +261,15 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Segment:
+    """A stretch of a context: two contexts share their leading segments of equal keys, up to the shorter length of
+    the first that differ in it."""
+
+    key: Expr
+    length: Expr
+
+
+@dataclass(frozen=True)
 class Lease:
     """At the scope's end the allocation of part number `part` stays the session's for `time`."""
 
@@ -272,6 +281,7 @@ class Lease:
 class Hold:
     """Units of one or more pools around a body; `cache` keeps a prefix at the end of the scope.
 
+    `prefix` says what the context is made of (none: of the session alone, whatever its length).
     `at admission` bindings are gone by here: substituted in the header, set at the top of the body
     where the body reads them.
     """
@@ -282,6 +292,7 @@ class Hold:
     reuse: Expr | None = None
     lease: Lease | None = None
     span: Span | None = None
+    prefix: tuple[Segment, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -295,6 +306,15 @@ class Grow:
 class Load:
     pool: Ref
     amount: Expr
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A pool with one history can be resumed at this position of the context from now on."""
+
+    pool: Ref
+    position: Expr
     span: Span | None = None
 
 
@@ -335,6 +355,7 @@ Stmt: TypeAlias = (
     | Hold
     | Grow
     | Load
+    | Checkpoint
     | Release
     | Drop
     | Fork
@@ -385,6 +406,9 @@ class Pool:
     spill: Spill | None = None
     span: Span | None = None
     admit_via: Ref | None = None
+    slots: Expr | None = None
+    """Checkpoints that it keeps, of a pool with one history (None: it has entries)."""
+    retain: str = "lru"  # "lru" (the root is pinned) or "fifo"
 
 
 @dataclass(frozen=True)
@@ -587,7 +611,7 @@ _NODES: dict[str, type] = {
     for cls in (
         *(Const, Input, Attr, Now, Unary, Binary, Lazy, Cond, Draw, Ref, Read, Price, Context, Total),
         *(Span, Set, Observe, Branch, Loop, While, Turn, End, Run, Flow, Choose, Part, Lease, Hold),
-        *(Grow, Load, Release, Drop, Fork, Join, InputDecl, Spill, Pool, Fifo, Ps, Delay, Stage),
+        *(Segment, Grow, Load, Checkpoint, Release, Drop, Fork, Join, InputDecl, Spill, Pool, Fifo, Ps, Delay, Stage),
         *(Serve, Admit, ServeExclusive, StepBranch, StepLet, StepSet, Step),
         *(Poisson, Renewal, Closed, Batch, NoArrivals, Trace, ObserveDecl, Gauge, Claim, Program),
     )

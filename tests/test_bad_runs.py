@@ -159,6 +159,26 @@ fn main() {
 """
 
 
+PREFIXES = """
+use "std/args";
+fn main() {
+  let x = args.number("x", 0);
+  pool kv { cap 100; }
+  pool one { cap 100; history one; slots x == 6 ? 0.5 : 4; retain lru pin root; }
+  stage svc : fifo;
+  workload { arrive renewal(1); turn { set bad = x; set n = 20; } }
+  server {
+    hold kv (cost(kv, 20)) prefix (bad == 1 ? 0 / (bad - 1) : 0: bad == 2 ? -1 : 10) { } cache (cost(kv, 10))
+    hold one (cost(one, n)) prefix (0: n) {
+      checkpoint one (cost(one, bad == 3 ? 21 : bad == 5 ? -1 : 8));
+      run svc (cost(svc, 0.25));
+      checkpoint one (bad == 4 && cached > 0 ? 4 : 8);
+    } cache (cost(one, 0))
+  }
+}
+"""
+
+
 @dataclass(frozen=True)
 class Bad:
     """A program that breaks a rule when its input `x` has this value.
@@ -206,6 +226,14 @@ BAD = {
     "an iteration that costs less than nothing": Bad(STEPS, 2, "R122", "cost", "stage eng", 1.0, 0),
     "an iteration whose cost is no number": Bad(STEPS, 3, "R122", "cost", "stage eng", 1.0, 0),
     "iterations that take no time": Bad(PREEMPTS, 6, "R123", "no time", "stage eng", 1.0, 0),
+    "a key that is no number": Bad(PREFIXES, 1, "R126", "key", "hold kv", 1.0, 0),
+    "a negative length": Bad(PREFIXES, 2, "R126", "length", "hold kv", 1.0, 0),
+    "a checkpoint beyond the context": Bad(
+        PREFIXES, 3, "R127", "checkpoint", "checkpoint one (cost(one, bad == 3", 1.0, 0
+    ),
+    "a checkpoint before the resume point": Bad(PREFIXES, 4, "R127", "resumed", "checkpoint one (bad == 4", 2.25, 1),
+    "a negative checkpoint": Bad(PREFIXES, 5, "R113", "amount", "checkpoint one (cost(one, bad == 3", 1.0, 0),
+    "half a slot": Bad(PREFIXES, 6, "R128", "slots", "pool one", 0.0),
     "a shared stage without capacity": Bad(SHARED, 1, "R120", "capacity", None, 0.0),
 }
 
@@ -250,7 +278,9 @@ def test_every_code_is_tested() -> None:
 
 
 @pytest.mark.parametrize(
-    "source", [RULES, RENEWAL, POISSON, CLOSED, MORE], ids=["rules", "renewal", "poisson", "closed", "more"]
+    "source",
+    [RULES, RENEWAL, POISSON, CLOSED, MORE, PREFIXES],
+    ids=["rules", "renewal", "poisson", "closed", "more", "prefixes"],
 )
 def test_other_lanes_finish(source: str) -> None:
     """Bad lanes between good ones: the good ones equal a call without bad lanes, bit for bit."""

@@ -386,7 +386,7 @@ def spaced(tokens: list[str], usual: str, gaps: list[tuple[int, str]]) -> str:
     return made
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.sampled_from(sorted(TOKENS)),
     st.sampled_from(["", " ", "\n"]),

@@ -6,12 +6,14 @@ XLA may contract and order arithmetic differently, so the last bits are not prom
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 
+import sqc
 from compare import COUNTERS, RELATIVE, agree
 from harness import FOUNDING, compiled, corpus_text
 from sqc_runtime.histogram import Histogram
@@ -29,10 +31,16 @@ CORPUS_PROGRAMS = {
 }
 
 
-def compare(source: str, horizon: float, inputs: dict[str, float]) -> None:
+@functools.lru_cache(maxsize=1)
+def kernels(source: str) -> tuple[sqc.Kernel, sqc.Kernel]:
+    """The native kernel and the portable one."""
     program = compiled(source)
-    native = program.kernel(mode="native")
-    portable = program.kernel(mode="portable", capacities={"sessions": 32, "entries": 32})  # less to compile
+    small = {"sessions": 32, "entries": 32}  # less to compile
+    return program.kernel(mode="native"), program.kernel(mode="portable", capacities=small)
+
+
+def compare(source: str, horizon: float, inputs: dict[str, float]) -> None:
+    native, portable = kernels(source)
     assert (native.mode, portable.mode) == ("native", "portable")
     times: dict[str, Any] = {"horizon": horizon, "warmup": horizon / 10}
     expected = native.lanes(SEEDS, inputs=inputs, pool=SEEDS % 3, **times)

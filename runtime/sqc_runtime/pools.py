@@ -12,10 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from .cache import Cache, precedes
+from .cache import Cache
+from .chain import Chain
 from .core import Core
+from .entries import Entries
 from .memory import Memory
 from .ops import as_u32, ceil, floor, lesser, where
+from .order import precedes
+from .prefixes import Prefixes
 from .ring import ONE, Ring, member
 
 TOLERANCE = 1e-9
@@ -38,7 +42,7 @@ class Traits:
 
 
 class Pool:
-    def __init__(self, core: Core, name: str, traits: Traits, cache: Cache | None):
+    def __init__(self, core: Core, name: str, traits: Traits, cache: Cache | Prefixes | Chain | None):
         self.core, self.name, self.traits, self.cache = core, name, traits, cache
         members, layout = traits.members, core.layout
         self.members = members
@@ -122,7 +126,7 @@ class Pool:
 
     def lacks_room(self, m: Memory, units: Any, i: Any) -> Any:
         """Whether an entry must be evicted before so many more units are allocated."""
-        assert self.cache is not None
+        assert isinstance(self.cache, Entries)
         full = m.f(self.signal("used", i)) + m.f(self.signal("cached", i)) + units > m.f(self.cap(i)) + TOLERANCE
         return full & self.cache.is_entry(self.cache.first(m, i))
 

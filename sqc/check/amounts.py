@@ -49,6 +49,11 @@ class _Declared:
         self.reporter = reporter
 
     def pool(self, pool: Resource) -> None:
+        for option in pool.options("slots"):
+            slots = self.value(option.values[0])
+            if slots is not None and not (0 <= slots <= MAX_COUNT and slots == math.floor(slots)):
+                message = f"the slots of a pool are a whole number from 0 to {MAX_COUNT}, found {slots:g}"
+                self.reporter.error("E305", message, option.values[0].place)
         for word in ("cap", "block"):
             for option in pool.options(word):
                 value = self.value(option.values[0])
@@ -109,6 +114,12 @@ class _Amounts:
                 self.amount(work)
             case tree.Grow(amount=amount) | tree.Load(amount=amount):
                 self.amount(amount)
+            case tree.Checkpoint(position=position):
+                self.amount(position)
+            case tree.Segment(length=length):
+                self.amount(length)
+            case tree.Hold():
+                self.checkpoints(node)
             case tree.Choose(count=count):
                 self.count(count)
             case tree.Part(pool=pool, units=units, reserve=reserve):
@@ -200,6 +211,21 @@ class _Amounts:
                 asks = f"{value:g} units" if whole == value else f"{value:g} units ({whole:g} in whole blocks)"
                 message = f"this asks for {asks} of `{family(pool)}`, more than its cap of {cap:g}"
                 self.reporter.error("E306", message, expr.place, notes=notes)
+
+    def checkpoints(self, hold: tree.Hold) -> None:
+        """A position that is known lies within what the hold asks for, unless that grows."""
+        known = {family(part.pool): self.values.constant(part.units) for part in hold.parts}
+        nodes = list(tree.walk(hold.body))
+        grown = {family(node.pool) for node in nodes if isinstance(node, tree.Grow)}
+        grown |= {family(n.growing) for n in nodes if isinstance(n, tree.Run | tree.Serve) and n.growing is not None}
+        for node in nodes:
+            if not isinstance(node, tree.Checkpoint):
+                continue
+            units, position = known.get(family(node.pool)), self.values.constant(node.position)
+            if units is not None and position is not None and position > units and family(node.pool) not in grown:
+                message = f"a checkpoint at {position:g}, beyond the context of {units:g} units"
+                notes = [Note("the hold asks for them here", hold.header)]
+                self.reporter.error("E306", message, node.position.place, "a checkpoint stands within it", notes)
 
     def rounded(self, pool: Resource, units: float) -> float:
         for option in pool.options("block"):

@@ -71,7 +71,8 @@ class _Bindings:
             for expr in (part.units, part.reserve):
                 if expr is not None:
                     self.names(expr, header)
-        for expr in (node.reuse, node.cache, node.lease.time if node.lease else None):
+        segments = (expr for segment in node.prefix for expr in (segment.key, segment.length))
+        for expr in (*segments, node.reuse, node.cache, node.lease.time if node.lease else None):
             if expr is not None:
                 self.names(expr, header)
         self.block(node.body, {**around, **mine})

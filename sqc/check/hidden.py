@@ -1,6 +1,6 @@
 """Hidden attributes steer nothing: not the scheduler's decisions, nor the server before a run reveals them.
 
-A hold's units, reserve and reuse never read a hidden attribute. An attribute that is set from a
+A hold's units, reserve, prefix and reuse never read a hidden attribute. An attribute that is set from a
 hidden one carries it along. A run whose work reads a hidden attribute, directly or through such a
 copy, and whichever arms are taken, reveals it: when the run has ended, the rest of the server may
 steer by it.
@@ -162,6 +162,8 @@ def _deciding(node: tree.Stmt) -> Iterator[tuple[str, tree.Expr]]:
             yield "a growth", amount
         case tree.Load(amount=amount) | tree.Transfer(units=amount):
             yield "a load", amount
+        case tree.Checkpoint(position=position):
+            yield "a checkpoint", position
     if isinstance(node, tree.Serve | tree.Transfer) and node.index is not None:
         yield "an index", node.index
     yield from (("an index", index) for index in _indices(node))

@@ -87,7 +87,7 @@ class _Holds(Flow[_State]):
         self.cached(node, state)
         live = dict(state.live)
         match node:
-            case tree.Grow(pool=pool) | tree.Load(pool=pool):
+            case tree.Grow(pool=pool) | tree.Load(pool=pool) | tree.Checkpoint(pool=pool):
                 self.inside(node, pool, type(node).__name__.lower())
             case tree.Run(growing=growing) | tree.Serve(growing=growing) if growing is not None:
                 self.inside(growing, growing, "growing")
@@ -150,7 +150,9 @@ class _Holds(Flow[_State]):
         if not self.held(pool):
             name = tree.dotted(pool)
             message = f"`{what}` of `{name}` outside a hold of `{name}`"
-            place = word(node) if isinstance(node, tree.Grow | tree.Load | tree.Release) else node.place
+            place = (
+                word(node) if isinstance(node, tree.Grow | tree.Load | tree.Checkpoint | tree.Release) else node.place
+            )
             advice = f"put it into the body of: hold {pool.place.text} (...)"
             self.reporter.error("E408", message, place, advice)
 

@@ -81,6 +81,6 @@ STEP_KINDS = ("step", "engine")
 LINKS = ("link", "transfer")  # the stages that a `transfer` may run on without naming one
 
 STATEMENT_WORDS = (
-    "turn", "end", "set", "observe", "branch", "if", "loop", "while", "choose", "hold", "grow", "load", "drop",
-    "release", "run", "prefill", "decode", "tool", "transfer", "fork", "join",
+    "turn", "end", "set", "observe", "branch", "if", "loop", "while", "choose", "hold", "grow", "load", "checkpoint",
+    "drop", "release", "run", "prefill", "decode", "tool", "transfer", "fork", "join",
 )  # fmt: skip

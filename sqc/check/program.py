@@ -21,6 +21,7 @@ from sqc.check.moments import check_moments
 from sqc.check.names import check_names
 from sqc.check.options import check_options
 from sqc.check.overrides import override
+from sqc.check.prefixes import check_prefixes
 from sqc.check.scope import Scope
 from sqc.check.sharing import check_sharing
 from sqc.check.structure import check_structure
@@ -78,6 +79,7 @@ def check(
     check_bindings(scope, reporter)
     check_costs(scope, reporter)
     check_holds(scope, reporter)
+    check_prefixes(scope, values, reporter)
     check_hidden(scope, reporter)
     check_sharing(scope, values, reporter)
     check_amounts(scope, values, reporter)

@@ -47,6 +47,8 @@ CAPACITY = _moment("the capacity of a ps stage", "present", draws=True, attribut
 UNITS = _moment("a hold's units")
 RESERVE = _moment("a hold's reserve")
 REUSE = _moment("a hold's reuse")
+SEGMENT_KEY = _moment("a prefix key", live=False, now=False)
+SEGMENT_LENGTH = _moment("a prefix length", live=False, now=False)
 BINDING = _moment("an `at admission` binding")
 CACHE = _moment("a cache clause", draws=True)
 LEASE = _moment("the time of a lease", draws=True)
@@ -224,6 +226,8 @@ def _statement(node: tree.Stmt, owner: str) -> Iterator[Site]:
             yield from _hold(node, owner)
         case tree.Grow(pool=pool, amount=amount) | tree.Load(pool=pool, amount=amount):
             yield from site(amount, wants=(pool,))
+        case tree.Checkpoint(position=position):
+            yield from site(position)
         case tree.Run(stages=stages, work=work):
             yield from site(work, wants=stages)
         case tree.Serve(index=index, work=work):
@@ -245,6 +249,9 @@ def _hold(node: tree.Hold, owner: str) -> Iterator[Site]:
         yield Site(part.units, UNITS, owner, (part.pool,), waits=pools[0])
         if part.reserve is not None:
             yield Site(part.reserve, RESERVE, owner, (part.pool,), waits=pools[0])
+    for segment in node.prefix:
+        yield Site(segment.key, SEGMENT_KEY, owner, plain=True, waits=pools[0])
+        yield Site(segment.length, SEGMENT_LENGTH, owner, waits=pools[0])
     if node.reuse is not None:
         yield Site(node.reuse, REUSE, owner, pools, waits=pools[0])
     for binding in node.bindings:
@@ -275,7 +282,7 @@ def named(node: tree.Node) -> Iterator[tuple[tree.Ref, str]]:
     match node:
         case tree.Part(pool=pool) | tree.Lease(pool=pool) | tree.Grow(pool=pool) | tree.Load(pool=pool):
             yield pool, "pool"
-        case tree.Drop(pool=pool) | tree.Release(pool=pool):
+        case tree.Checkpoint(pool=pool) | tree.Drop(pool=pool) | tree.Release(pool=pool):
             yield pool, "pool"
         case tree.Run(stages=stages, growing=growing):
             yield from ((stage, "stage") for stage in stages)
@@ -293,10 +300,12 @@ def named(node: tree.Node) -> Iterator[tuple[tree.Ref, str]]:
 
 
 def amounts(node: tree.Hold) -> Iterator[tree.Expr]:
-    """What a hold asks for: units, reserves and what it reuses."""
+    """What a hold asks for: units, reserves, what its context is made of and what it reuses."""
     for part in node.parts:
         yield part.units
         if part.reserve is not None:
             yield part.reserve
+    for segment in node.prefix:
+        yield from (segment.key, segment.length)
     if node.reuse is not None:
         yield node.reuse

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sqc_runtime.cache import Cache
 from sqc_runtime.core import Core
 from sqc_runtime.engine import Engine
 from sqc_runtime.memory import Memory
@@ -22,6 +23,7 @@ from .claims import Claims
 from .draws import Prefetch
 from .expressions import Scope, evaluate, number
 from .plan import Plan
+from .prefixes import Contexts
 from .traces import Traces
 
 U32 = np.uint32
@@ -43,6 +45,7 @@ class Context:
         prefetch: Prefetch,
         claims: Claims,
         traces: Traces | None,
+        contexts: Contexts,
     ):
         self.program, self.plan, self.core = program, plan, core
         self.stages, self.pools, self.rows, self.prefetch = stages, pools, rows, prefetch
@@ -55,6 +58,8 @@ class Context:
         self.home = layout.field("u", "leg.home") if plan.forks else None
         self.gone = layout.field("u", "session.gone") if plan.outlived else None
         """Whether the session has ended and its slot is kept for its legs."""
+        self.contexts = contexts
+        contexts.serial = lambda m, slot: m.f(core.sf(self.owner(m, slot), core.serial))
         self.declared = {pool.name: pool for pool in program.pools}
         self.statements: list[ir.Span | None] = [None]
         self.engines = {name: stage for name, stage in stages.items() if isinstance(stage, Engine)}
@@ -190,7 +195,10 @@ class Context:
             case "cachedin":
                 if slot is None or pool.cache is None:
                     return m.full(0.0, np.float64)
-                return pool.cache.own(m, self.owner(m, slot), i)
+                if isinstance(pool.cache, Cache):
+                    return pool.cache.own(m, self.owner(m, slot), i)
+                content = self.contexts.of(self.contexts.clause(ref.name), self.scope(m, slot, stmt), slot)
+                return pool.cache.cached_of(m, content, pool.tail_block(m, i), i)
         assert kind in ir.RECORDED
         return m.f(pool.counter(kind, i))
 

@@ -29,11 +29,14 @@ ERRORS: tuple[tuple[str, str], ...] = (
     ("R122", "the cost of an iteration is negative, not a number, or 0 although tokens were scheduled"),
     ("R123", "a thousand iterations of a stage took no time"),
     ("R125", "the hold has given the pool back before"),
+    ("R126", "a key of a prefix is not a number, or a length is negative or not a number"),
+    ("R127", "a checkpoint behind what the hold has computed, or before where it resumed"),
+    ("R128", "the slots of a pool are not a whole number of at least 0"),
     ("R199", "an invariant of the simulation does not hold: a defect of sqc, please report it"),
 )
 UNSETTLED, ENDLESS, GUARD, WORK, UNITS, GAP, NOT_REACHED, NOT_DRAINED, DRAINED_EARLY, RATE, COUNT = range(11)
 INDEX, AMOUNT, BEYOND, LIVE_LEGS, CHOICES, BLOCK, PHASES, SERVERS, SHARED, DEADLOCK = range(11, 21)
-COST, ENDLESS_STEPS, GIVEN_BACK, BROKEN = range(21, 25)
+COST, ENDLESS_STEPS, GIVEN_BACK, PREFIX, CHECKPOINT, SLOTS, BROKEN = range(21, 28)
 
 
 def error_of(status: int) -> tuple[str, str] | None:

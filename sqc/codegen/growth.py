@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from sqc_runtime.cache import precedes
 from sqc_runtime.core import ONE
 from sqc_runtime.memory import Memory
 from sqc_runtime.ops import greater, where
+from sqc_runtime.order import precedes
 from sqc_runtime.pools import TOLERANCE, Pool
 
 from .. import ir

@@ -8,10 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from sqc_runtime.cache import Cache
+from sqc_runtime.chain import Chain
+from sqc_runtime.content import Content
 from sqc_runtime.core import INF
 from sqc_runtime.memory import Memory
 from sqc_runtime.ops import as_u32, fmax, greater, lesser, where
 from sqc_runtime.pools import Pool
+from sqc_runtime.prefixes import Prefixes
 from sqc_runtime.ring import member
 
 from .. import ir
@@ -40,6 +44,14 @@ class Part:
     """Slot field that says whether it is held (None: it is throughout the scope)."""
     order: int | None
     """Slot field of a number of admission, 0 while it is not held (None: its pool does not preempt)."""
+    node: int | None
+    """Slot field of the last node of the cached prefix that it reads (None: its pool does not share prefixes)."""
+
+    @property
+    def shares(self) -> Prefixes | Chain | None:
+        """The cache whose prefixes it reads, if others do so too."""
+        cache = self.pool.cache
+        return cache if self.node is not None and not isinstance(cache, Cache) else None
 
     @property
     def name(self) -> str:
@@ -65,6 +77,9 @@ class Holds:
         self._counts = {n: layout.field("u", f"{n}.holds", context.pools[n].members) for n in sorted(counted)}
         self._admission = layout.f("admissions.order")
         self.parts = {site.index: [self._part(site, k) for k in range(len(site.hold.parts))] for site in plan.sites}
+        for site in plan.sites:
+            if any(self._shares(site, part) for part in site.hold.parts):
+                context.contexts.reserve(site)
         self._fit = layout.u("hold.fits")
         self.lease: Callable[[Part, Scope, Any], None] | None = None
         """Set where holds can become leases: what happens to a part instead of its release."""
@@ -84,7 +99,11 @@ class Holds:
             layout.field("u", f"{name}.member") if computed else None,
             layout.field("u", f"{name}.held") if self.flagged else None,
             layout.field("f", f"{name}.order") if part.pool.name in self.preempts else None,
+            layout.field("u", f"{name}.node") if self._shares(site, part) else None,
         )
+
+    def _shares(self, site: Site, part: ir.Part) -> bool:
+        return site.hold.cache is not None and self.context.contexts.knows(part.pool.name)
 
     # -- what a part holds
     def i(self, m: Memory, part: Part, slot: Any) -> Any:
@@ -270,10 +289,31 @@ class Holds:
     def _fits(self, m: Memory, site: Site, slot: Any) -> Any:
         s = self.context.scope(m, slot, site.hold)
         fits = m.full(True, np.bool_)
+        content = self._content(site, s, slot)
         for part in self.parts[site.index]:
-            i = self.i(m, part, slot)
-            fits = fits & part.pool.fits(m, part.pool.up(m, self._need(part, s), i), i)
+            i, pool = self.i(m, part, slot), part.pool
+            need = pool.up(m, self._need(part, s), i)
+            if part.shares is not None:
+                assert content is not None
+                most = self._most(part, s, i)
+                _, _, locked = part.shares.match(m, content, most, pool.tail_block(m, i), i)
+                need = need - locked
+                fits = fits & part.shares.is_open(m, i)
+            fits = fits & pool.fits(m, need, i)
         return fits
+
+    def _content(self, site: Site, s: Scope, slot: Any) -> Content | None:
+        """What the context of a hold is made of, where that matters."""
+        shares = any(part.shares is not None for part in self.parts[site.index])
+        return self.context.contexts.of(site.hold, s, slot) if shares else None
+
+    def _most(self, part: Part, s: Scope, i: Any) -> Any:
+        """How much of a cached prefix a hold can read at most."""
+        hold, m = part.site.hold, s.m
+        most = part.pool.up(m, number(evaluate(part.ir.units, s)), i)
+        if hold.reuse is None:
+            return most
+        return lesser(most, part.pool.down(m, number(evaluate(hold.reuse, s)), i))
 
     def _admit(self, m: Memory, site: Site, slot: Any) -> None:
         context, hold = self.context, site.hold
@@ -282,15 +322,27 @@ class Holds:
         parts = self.parts[site.index]
         amounts = [(number(evaluate(p.ir.units, s)), self._need(p, s)) for p in parts]
         reuse = number(evaluate(hold.reuse, s)) if hold.reuse is not None else None
+        content = self._content(site, s, slot)
+        if content is not None:
+            context.contexts.remember(m, site, lambda field: context.core.sf(slot, field), content)
         for part, (units, need) in zip(parts, amounts, strict=True):
             i, pool = self.i(m, part, slot), part.pool
-            if hold.cache is not None and pool.cache is not None:
-                most = None if reuse is None else pool.down(m, reuse, i)
+            most = None if reuse is None else pool.down(m, reuse, i)
+            read = None
+            if part.shares is not None:
+                assert content is not None
+                assert part.node is not None
+                everything, block = pool.up(m, units, i), pool.tail_block(m, i)
+                node, read, cached = part.shares.lock(m, context.owner(m, slot), content, everything, most, block, i)
+                m.setu(context.core.su(slot, part.node), node)
+                m.setf(self.prefix(part, slot), read)
+                owns.append(cached)
+            elif hold.cache is not None and isinstance(pool.cache, Cache):
                 owns.append(pool.cache.consume(m, context.owner(m, slot), i, most))
-            if self._loads:
+            if self._loads and read is None:
                 began = hold.cache is not None and pool.cache is not None
                 m.setf(self.prefix(part, slot), owns[-1] if began else 0.0)
-            self._take(m, part, slot, pool.up(m, units, i), pool.up(m, need, i), i)
+            self._take(m, part, slot, pool.up(m, units, i), pool.up(m, need, i), i, read)
         own = m.full(0.0, np.float64)
         for size in owns:
             own = greater(size, own)
@@ -299,11 +351,12 @@ class Holds:
         m.setu(context.core.su(slot, context.waits_at), U32(0))
         context.core.push_ready(m, slot)
 
-    def _take(self, m: Memory, part: Part, slot: Any, units: Any, need: Any, i: Any) -> None:
-        """Allocate units of one pool."""
+    def _take(self, m: Memory, part: Part, slot: Any, units: Any, need: Any, i: Any, read: Any = None) -> None:
+        """Allocate units of one pool, but for those of a cached prefix that the hold reads."""
         core, pool, name = self.context.core, part.pool, part.name
-        self.policies.room(m, name, units, i)
-        m.addf(pool.signal("used", i), units)
+        private = units if read is None else greater(units - read, 0.0)
+        self.policies.room(m, name, private, i)
+        m.addf(pool.signal("used", i), private)
         pool.promise(m, need - units, i)
         m.addf(pool.counter("admissions", i), 1.0)
         self.count_holder(m, name, slot, i)
@@ -357,7 +410,10 @@ class Holds:
         self.free(m, part, slot, units, i)
         self._held_no_longer(m, part, slot, i, interrupted)
         self.discount_holder(m, part.name, slot, i)
-        self.keep(m, part.site.hold, pool, s, slot, computed, i)
+        if part.shares is None:
+            self.keep(m, part.site.hold, pool, s, slot, computed, i)
+        else:
+            self._unlock(part, s, slot, computed, i)
 
     def becomes_lease(self, m: Memory, part: Part, slot: Any, i: Any) -> None:
         """The allocation stays, but no longer by this hold."""
@@ -374,8 +430,10 @@ class Holds:
             self.over(m, part.name, slot)
 
     def free(self, m: Memory, part: Part, slot: Any, units: Any, i: Any) -> None:
-        pool = part.pool
-        m.addf(pool.signal("used", i), -units)
+        pool, private = part.pool, units
+        if part.shares is not None:
+            private = greater(units - m.f(self.prefix(part, slot)), 0.0)
+        m.addf(pool.signal("used", i), -private)
         if pool.traits.promises:
             pool.promise(m, -greater(m.f(self.reserved(part, slot)) - units, 0.0), i)
 
@@ -395,11 +453,26 @@ class Holds:
 
     def keep(self, m: Memory, hold: ir.Hold, pool: Pool, s: Scope, slot: Any, computed: Any, i: Any) -> None:
         """What the cache clause keeps of a prefix that reaches `computed`."""
-        if hold.cache is None or pool.cache is None:
-            return
-        length = number(evaluate(hold.cache, s))
-        kept = pool.down(m, lesser(greater(length, 0.0), computed), i)  # NaN keeps nothing
-        pool.cache.keep(m, self.context.owner(m, slot), kept, i)
+        if hold.cache is not None and isinstance(pool.cache, Cache):
+            kept = self._kept(hold.cache, pool, s, computed, i)
+            pool.cache.keep(m, self.context.owner(m, slot), kept, i)
+
+    @staticmethod
+    def _kept(clause: ir.Expr, pool: Pool, s: Scope, computed: Any, i: Any) -> Any:
+        length = number(evaluate(clause, s))
+        return pool.down(s.m, lesser(greater(length, 0.0), computed), i)  # NaN keeps nothing
+
+    def _unlock(self, part: Part, s: Scope, slot: Any, computed: Any, i: Any) -> None:
+        """The end of a hold that reads a shared prefix."""
+        m, core, site = s.m, self.context.core, part.site
+        assert part.shares is not None
+        assert part.node is not None
+        assert site.hold.cache is not None
+        kept = self._kept(site.hold.cache, part.pool, s, computed, i)
+        content = self.context.contexts.recall(m, site, lambda field: core.sf(slot, field))
+        node, position = m.u(core.su(slot, part.node)), m.f(self.prefix(part, slot))
+        block, owner = part.pool.tail_block(m, i), self.context.owner(m, slot)
+        part.shares.unlock(m, owner, content, node, position, kept, block, i)
 
     def leave(self, site: Site, s: Scope, slot: Any, lease: bool = False, interrupted: bool = False) -> None:
         """The scope ends: at its end, where a `lease` begins, by the session's end, or `interrupted` by preemption."""
@@ -466,6 +539,21 @@ class Holds:
             self.advance(m, part, slot, amount)
 
         self.innermost(m, statement.pool, sites, slot, advance, self.given_back(m, statement))
+
+    def checkpoint(self, statement: ir.Checkpoint, sites: Sequence[Site], s: Scope, slot: Any) -> None:
+        """The pool can be resumed at this position from now on."""
+        m, position = s.m, number(evaluate(statement.position, s))
+        self.context.fail(m, ~(position >= 0), errors.AMOUNT, statement)
+
+        def make(part: Part) -> None:
+            chain, i = part.shares, self.i(m, part, slot)
+            assert isinstance(chain, Chain)
+            left, possible = chain.checkpoint(m, position, m.f(self.prefix(part, slot)), i)
+            m.addf(part.pool.counter("evicted_entries", i), left)
+            beyond = position > m.f(self.units(part, slot)) + 1e-9
+            self.context.fail(m, beyond | ~possible, errors.CHECKPOINT, statement)
+
+        self.innermost(m, statement.pool, sites, slot, make, self.given_back(m, statement))
 
     # -- the end of the run
     def note_over_cap(self, m: Memory, name: str, i: int, queue: int) -> None:

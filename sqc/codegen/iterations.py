@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sqc_runtime.cache import precedes
 from sqc_runtime.engine import Engine
 from sqc_runtime.memory import Memory
 from sqc_runtime.ops import floor, lesser, where
+from sqc_runtime.order import precedes
 from sqc_runtime.ring import ONE
 
 from .. import ir

@@ -24,10 +24,12 @@ from typing import Any
 import numpy as np
 
 from sqc_runtime.cache import Cache
+from sqc_runtime.chain import Chain
 from sqc_runtime.core import DONE, INF, Core, Signals
 from sqc_runtime.memory import Layout, Memory
 from sqc_runtime.ops import floor, lesser, where
 from sqc_runtime.pools import Pool, Traits
+from sqc_runtime.prefixes import Prefixes
 from sqc_runtime.statistics import Row
 
 from .. import ir
@@ -42,6 +44,7 @@ from .invariants import Invariants
 from .needs import Bounds, need_of, starts_turn
 from .plan import AFTER_EVENT, AFTER_SERVE, Code, Plan, make_plan
 from .policies import eviction_attributes, reads_release
+from .prefixes import Contexts, shape_of
 from .skipping import Clock
 from .stages import make_stages, signals, sources
 from .statements import TOKEN_ROWS, Statements
@@ -78,6 +81,7 @@ class LaneProgram:
         jobs, carried = signals(program)
         core.signals = Signals(jobs, {"live": 1, **others, **carried}, layout)
         attributes = attribute_fields(program, core)
+        self.shape = shape_of(program)
         self.pools = {p.name: self._pool(p, attributes) for p in program.pools}
         self.stages = make_stages(program, core, capacities["stale"], self._outside, self.plan.removes)
         self.sources = sources(self.stages)
@@ -90,8 +94,9 @@ class LaneProgram:
         self.prefetch = Prefetch(core, need_of(program, self.plan, bounds), bounds)
         self.claims = Claims(core, program, capacities.get("values", 0))
         self.traces = Traces(core, program.trace, self.prefetch.seed) if program.trace else None
+        contexts = Contexts(program, self.shape, layout)
         resources = (self.stages, self.pools, self.rows, self.prefetch)
-        self.context = Context(program, self.plan, core, attributes, *resources, self.claims, self.traces)
+        self.context = Context(program, self.plan, core, attributes, *resources, self.claims, self.traces, contexts)
         self.code = Statements(self.context, capacities["stale"])
         # The invariants are checked at every instant: then none is skipped.
         clock = Clock(self._following, self._skip_to) if skip and not debug else None
@@ -114,13 +119,19 @@ class LaneProgram:
             promises=decl.reserve_held,
             removes=self.plan.removes,
         )
-        cache = None
+        cache: Cache | Prefixes | Chain | None = None
         kept = {part.pool.name for site in self.plan.sites if site.hold.cache is not None for part in site.hold.parts}
         if decl.name in kept | {p.spill.pool.name for p in program.pools if p.spill}:
             fields = sorted(attributes[a] for a in eviction_attributes(program, decl))
             named = any(p.spill for p in program.pools)
             entries = self.capacities["entries"]
-            cache = Cache(self.core, name, members, entries, fields, reads_release(decl), named)
+            if decl.slots is not None:
+                cache = Chain(self.core, name, members, entries, self.shape.segments, decl.retain == "lru")
+            elif decl.name in self.shape.pools:
+                segments = self.shape.segments
+                cache = Prefixes(self.core, name, members, entries, segments, fields, reads_release(decl))
+            else:
+                cache = Cache(self.core, name, members, entries, fields, reads_release(decl), named)
         return Pool(self.core, name, traits, cache)
 
     @property
@@ -186,7 +197,13 @@ class LaneProgram:
         if declared.block is not None:
             block = number(evaluate(declared.block, constants))
             self.core.fail(m, ~((block > 0) & (block < INF)), errors.BLOCK, self.context.statement(declared))
-        self.pools[declared.name].clear(m, cap, block)
+        pool = self.pools[declared.name]
+        pool.clear(m, cap, block)
+        if declared.slots is not None and isinstance(pool.cache, Chain):
+            slots = number(evaluate(declared.slots, constants))
+            bad = ~((slots >= 0) & (slots == floor(slots)) & (slots < INF))
+            self.core.fail(m, bad, errors.SLOTS, self.context.statement(declared))
+            pool.cache.set_slots(m, slots)
 
     # -- arrivals
     def _schedule_arrival(self, m: Memory) -> None:

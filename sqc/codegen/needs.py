@@ -19,6 +19,7 @@ from .plan import (
     Join,
     Leave,
     Plan,
+    Save,
     Site,
     Split,
     StartTurn,
@@ -50,7 +51,7 @@ class Bounds:
         match op:
             case Test(branch, then, other):
                 return draws_bound(branch.guard) + max(sum(map(self._op, then)), sum(map(self._op, other)))
-            case Advance(statement):
+            case Advance(statement) | Save(statement):
                 return draws_bound(statement)
             case ir.Set() | ir.Observe() | ir.Drop() | ir.Choose():
                 return draws_bound(op)

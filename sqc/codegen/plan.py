@@ -74,6 +74,14 @@ class Advance:
 
 
 @dataclass
+class Save:
+    """`checkpoint`: a position of the context on a pool of the hold around it."""
+
+    statement: ir.Checkpoint
+    sites: tuple[Site, ...]
+
+
+@dataclass
 class StartLeg:
     """`fork`: a leg starts at `segment`."""
 
@@ -167,7 +175,7 @@ class EndLeg:
     """The leg ends."""
 
 
-Op = ir.Set | ir.Observe | ir.Drop | ir.Choose | Test | StartTurn | EndTurn | SetReturn | Advance | StartLeg
+Op = ir.Set | ir.Observe | ir.Drop | ir.Choose | Test | StartTurn | EndTurn | SetReturn | Advance | Save | StartLeg
 Last = Split | Goto | Return | Job | Join | Leave | GiveBack | Growth | Gather | Finish | EndLeg
 
 
@@ -285,6 +293,8 @@ class _Planner:
                 return Test(stmt, [self._plain(s, held) for s in stmt.then], [self._plain(s, held) for s in stmt.other])
             case ir.Load(pool):
                 return Advance(stmt, _around(pool, held))
+            case ir.Checkpoint(pool):
+                return Save(stmt, _around(pool, held))
             case ir.Fork(body):
                 outer, self._in_leg = self._in_leg, True
                 code = self._sequence(body, (), lambda: Code([], EndLeg()))

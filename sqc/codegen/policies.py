@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from sqc_runtime.cache import Cache
+from sqc_runtime.entries import Entries
 from sqc_runtime.memory import Memory
 from sqc_runtime.ops import lesser
 from sqc_runtime.pools import Pool
@@ -63,7 +65,7 @@ class Policies:
         """What an eviction key of an entry sees: its owner's attributes, or their copy once that has ended."""
         context, pool = self.context, self.context.pools[name]
         cache, core = pool.cache, context.core
-        assert cache is not None
+        assert isinstance(cache, Entries)
         owner = m.u(cache.owner + node)
         lives = context.lives(m, owner)
 
@@ -100,8 +102,8 @@ class Policies:
     def room(self, m: Memory, name: str, units: Any, i: Any) -> None:
         """Evict until so many more units can be allocated."""
         pool = self.context.pools[name]
-        if pool.cache is None:
-            return
+        if not isinstance(pool.cache, Entries):
+            return  # it has no cache, or one that lies within what is held
 
         def evict() -> tuple[Any, ...]:
             self._evict(m, pool, name, i)
@@ -111,7 +113,7 @@ class Policies:
 
     def _evict(self, m: Memory, pool: Pool, name: str, i: Any) -> None:
         cache, declared = pool.cache, self.context.declared[name]
-        assert cache is not None
+        assert isinstance(cache, Entries)
         victim = cache.first(m, i)
         if declared.evict:
 
@@ -129,7 +131,7 @@ class Policies:
 
     def _spilling(self, m: Memory, name: str, victim: Any, tail: Any) -> Spilled:
         cache, spill = self.context.pools[name].cache, self.context.declared[name].spill
-        assert cache is not None
+        assert isinstance(cache, Cache)
         assert spill is not None
         size = m.f(cache.size + victim)
         s = self._entry_scope(m, name, victim, size if tail is None else lesser(size, tail))
@@ -146,7 +148,7 @@ class Policies:
         name = spill.pool.name
         target, stage = context.pools[name], context.stages[spill.stage.name]
         cache = target.cache
-        assert cache is not None
+        assert isinstance(cache, Cache)
         s = context.constants(m, declared)
 
         def move() -> None:

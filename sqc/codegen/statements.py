@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from sqc_runtime.cache import precedes
+from sqc_runtime.cache import Cache
 from sqc_runtime.engine import DECODE, PREFILL, Engine
 from sqc_runtime.flows import SharedStage
 from sqc_runtime.memory import Memory
 from sqc_runtime.ops import as_u32, floor, where
+from sqc_runtime.order import precedes
+from sqc_runtime.prefixes import Prefixes
 from sqc_runtime.tokens import TokenTimes
 
 from .. import ir
@@ -41,6 +43,7 @@ from .plan import (
     Leave,
     Op,
     Return,
+    Save,
     SetReturn,
     Site,
     Split,
@@ -110,9 +113,9 @@ class Statements:
                 context.claims.sample(m, name, sample)
             case ir.Drop(ref):
                 pool = context.pools[ref.name]
-                if pool.cache is not None:
+                if isinstance(pool.cache, Cache | Prefixes):
                     i = context.index(ref, pool.members, s, op)
-                    pool.cache.consume(m, context.owner(m, slot), i)
+                    pool.cache.drop(m, context.owner(m, slot), i)
             case ir.Choose():
                 self._choose(op, s, slot)
             case Test():
@@ -129,6 +132,8 @@ class Statements:
                 m.setu(core.su(slot, self._return), U32(segment))
             case Advance(statement, sites):
                 self.holds.load(statement, sites, s, slot)
+            case Save(statement, sites):
+                self.holds.checkpoint(statement, sites, s, slot)
             case StartLeg(_, segment):
                 leg = self.legs.start(m, slot, segment)
                 self.context.never_admitted(m, leg)

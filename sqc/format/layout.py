@@ -19,7 +19,7 @@ from sqc.syntax import tokens as lex
 STEP = 2  # columns of one level
 HEADER = 4  # columns of the further lines of a header, which must stand apart from the block
 
-_CLAUSES = {"at", "every", "some", "given", "reuse", "cache", "lease", "growing", "from", "to"}
+_CLAUSES = {"at", "every", "some", "given", "prefix", "reuse", "cache", "lease", "growing", "from", "to"}
 _BINDS = {
     "||": 1, "&&": 2, "<": 3, "<=": 3, ">": 3, ">=": 3, "==": 3, "!=": 3, "+": 4, "-": 4, "*": 5, "/": 5,
 }  # fmt: skip
@@ -166,12 +166,23 @@ class _Layout:
             return _Part(doc, piece, self.pieces[self.at - 1], "", tight)
         self.at += 1
         sign = piece.text if piece.keyword or piece.kind not in (lex.WORD, lex.NUMBER, lex.STRING) else ""
-        tight = tight or (sign == ":" and self.in_record(at, depth))
+        tight = tight or (sign == ":" and self.names(at, depth))
         return _Part(_token(piece, commented), piece, piece, sign, tight, unary(piece, previous))
 
-    def in_record(self, at: int, depth: int) -> bool:
-        """`{ s: e1, kv: e2 }`: the colon after the name of a field."""
-        return depth > 0 and self.pieces[at - 2].text in ("{", ",")
+    def names(self, at: int, depth: int) -> bool:
+        """`{ s: e1, kv: e2 }`, `prefix (client: S)`: the colon after a field or a key, which no `?` opened."""
+        if not depth:
+            return False
+        start, inner = at - 1, 0
+        while inner or not (self.pieces[start].text in OPENING or self.pieces[start].text == ","):
+            inner += (self.pieces[start].text in (")", "]", "}")) - (self.pieces[start].text in OPENING)
+            start -= 1
+        opened = 0
+        for piece in self.pieces[start + 1 : at]:
+            inner += (piece.text in OPENING) - (piece.text in (")", "]", "}"))
+            if not inner:
+                opened = opened + 1 if piece.text == "?" else opened - (piece.text == ":" and opened > 0)
+        return opened == 0
 
     def bracket(self, begin: int, depth: int, nest: int, commented: bool) -> Doc:
         start, opening = self.at, self.piece

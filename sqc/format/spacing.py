@@ -12,7 +12,7 @@ _CALLED = {"main", "max", "min", "sum", "fifo", "ps", "poisson", "renewal", "clo
 _FOLDS = {"max", "min", "sum"}
 
 # Words followed by a resource (or several) and what is asked of it: `hold kv (...)`, `to kv (...)`.
-_ASKING = {"run", "hold", "on", "to", "grow", "load", "lease", "via", "of"}
+_ASKING = {"run", "hold", "on", "to", "grow", "load", "checkpoint", "lease", "via", "of"}
 
 
 def unary(piece: Piece, previous: Piece | None) -> bool:

@@ -74,6 +74,8 @@ class Declarations(Steps):
             spill=self.spill(found.get("spill")),
             span=self.span(pool.item.place),
             admit_via=self.ref(found["admit via"].values[0]) if "admit via" in found else None,  # type: ignore[arg-type]
+            slots=self.expr(found["slots"].values[0]) if "slots" in found else None,  # type: ignore[arg-type]
+            retain="fifo" if "retain fifo" in found else "lru",
         )
 
     def keys(self, option: tree.Option | None) -> tuple[ir.Expr, ...]:

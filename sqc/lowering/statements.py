@@ -81,6 +81,8 @@ class Statements(Expressions):
                 return (ir.Grow(self.ref(pool), self.expr(amount), span),)
             case tree.Load(pool=pool, amount=amount):
                 return (ir.Load(self.ref(pool), self.expr(amount), span),)
+            case tree.Checkpoint(pool=pool, position=position):
+                return (ir.Checkpoint(self.ref(pool), self.expr(position), span),)
             case tree.Release(pool=pool):
                 return (ir.Release(self.ref(pool), span),)
             case tree.Drop(pool=pool):
@@ -122,13 +124,14 @@ class Statements(Expressions):
         with self.binding(bound):
             parts = tuple(map(self.part, node.parts))
             cache, reuse = self.maybe(node.cache), self.maybe(node.reuse)
+            prefix = tuple(ir.Segment(self.expr(s.key), self.expr(s.length)) for s in node.prefix)
             lease = self.lease(node)
         opening = tuple(
             ir.Set(binding.name.id, bound[binding.name.id], self.span(binding.place))
             for binding in node.bindings
             if _read_in(node.body, binding.name.id)
         )
-        return ir.Hold(parts, opening + self.block(node.body), cache, reuse, lease, self.span(node.header))
+        return ir.Hold(parts, opening + self.block(node.body), cache, reuse, lease, self.span(node.header), prefix)
 
     def part(self, part: tree.Part) -> ir.Part:
         units, reserve = self.expr(part.units), self.maybe(part.reserve)

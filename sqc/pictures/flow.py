@@ -113,6 +113,8 @@ class Flow:
                 name, text = "grow", expression(amount)
             case ir.Load(pool, amount):
                 name, text = "load", expression(amount)
+            case ir.Checkpoint(pool, position):
+                name, text = "checkpoint", expression(position)
             case ir.Release(pool):
                 name, text = "release", ""
             case ir.Drop(pool):
@@ -141,6 +143,9 @@ class Flow:
         if hold.lease is not None:
             leased = reference(hold.parts[hold.lease.part].pool)
             foot.append(f"lease {leased} for {expression(hold.lease.time)}")
+        if hold.prefix:
+            made = ", ".join(f"{expression(s.key)}: {expression(s.length)}" for s in hold.prefix)
+            head = side_by_side_lines([head, paragraph(self.small(f"prefix {made}"))])
         if hold.reuse is not None:
             head = side_by_side_lines([head, paragraph(self.small(f"reuse {expression(hold.reuse)}"))])
         tail = paragraph([line for text in foot for line in self.small(text, 2)]) if foot else None

@@ -260,13 +260,14 @@ class Inside:
     def hold(self, node: tree.Hold) -> tree.Hold:
         self.header = not self.gateway
         parts = tuple(self.rest(part) for part in node.parts)
+        prefix = tuple(self.rest(segment) for segment in node.prefix)
         reuse = self.change(node.reuse) if node.reuse is not None else None
         bindings = tuple(tree.Field(b.place, self.written(b.name), self.change(b.value)) for b in node.bindings)
         self.header = False
         body = self.change(node.body)
         cache = self.change(node.cache) if node.cache is not None else None
         lease = self.rest(node.lease) if node.lease is not None else None
-        return tree.Hold(node.place, node.header, parts, reuse, bindings, body, cache, lease)
+        return tree.Hold(node.place, node.header, parts, prefix, reuse, bindings, body, cache, lease)
 
     def own_run(self, node: tree.RunOwn, work: tree.Expr) -> tree.Run:
         place = node.place._replace(end=node.place.start + len("run"))

@@ -48,7 +48,7 @@ def _same(_: Place, inner: Any) -> Any:
     return inner
 
 
-_list("params", "keys", "args", "parts", "bindings", "places", "roles", "relargs", "iters", "scheds")
+_list("params", "keys", "args", "parts", "prefix", "bindings", "places", "roles", "relargs", "iters", "scheds")
 _word("quantifier", "sharing", "mode", "service", "fold")
 
 # --------------------------------------------------------------------------- declarations
@@ -114,9 +114,11 @@ BUILD["opt_preempt"] = lambda place, option: tree.Option(place, option.word, opt
 for _rule_name, _text in {
     "opt_cap": "cap", "opt_block": "block", "opt_evict_lru": "evict lru", "opt_evict_by": "evict by",
     "opt_queue_fifo": "queue fifo", "opt_queue_by": "queue by", "opt_admit_via": "admit via",
-    "opt_reserve_held": "reserve held", "opt_spill": "spill", "step_budget": "budget", "step_cost": "cost",
-    "step_chunk": "chunk", "step_memory": "memory", "step_serve": "serve", "step_granule": "granule",
-    "step_state": "state", "step_iteration": "iteration", "engine_schedule": "schedule", "engine_execute": "execute",
+    "opt_reserve_held": "reserve held", "opt_history_one": "history one", "opt_slots": "slots",
+    "opt_retain_lru": "retain lru", "opt_retain_fifo": "retain fifo", "opt_spill": "spill",
+    "step_budget": "budget", "step_cost": "cost", "step_chunk": "chunk", "step_memory": "memory", "step_serve": "serve",
+    "step_granule": "granule", "step_state": "state", "step_iteration": "iteration",
+    "engine_schedule": "schedule", "engine_execute": "execute",
 }.items():  # fmt: skip
     _option(_rule_name, _text)
 
@@ -124,9 +126,10 @@ for _rule_name, _text in {
 
 for _name, _cls in {
     "turn": tree.Turn, "end": tree.End, "observe": tree.Observe, "loop": tree.Loop, "while_loop": tree.While,
-    "choose": tree.Choose, "grow": tree.Grow, "load": tree.Load, "drop": tree.Drop, "release": tree.Release,
-    "run": tree.Run, "fork": tree.Fork, "join": tree.Join, "field": tree.Field, "binding": tree.Field,
-    "part": tree.Part, "lease": tree.Lease, "mark": tree.Mark, "run_own": tree.RunOwn,
+    "choose": tree.Choose, "grow": tree.Grow, "load": tree.Load, "checkpoint": tree.Checkpoint,
+    "drop": tree.Drop, "release": tree.Release, "run": tree.Run, "fork": tree.Fork, "join": tree.Join,
+    "field": tree.Field, "binding": tree.Field, "part": tree.Part, "segment": tree.Segment,
+    "lease": tree.Lease, "mark": tree.Mark, "run_own": tree.RunOwn,
 }.items():  # fmt: skip
     _node(_name, _cls)
 _node("set", tree.Set, "set")
@@ -141,10 +144,12 @@ BUILD["target_on"] = lambda place, stages: stages
 
 
 @_rule("hold")
-def _hold(place: Place, parts: Any, reuse: Any, bindings: Any, body: tree.Block, cache: Any, lease: Any) -> tree.Hold:
+def _hold(
+    place: Place, parts: Any, prefix: Any, reuse: Any, bindings: Any, body: tree.Block, cache: Any, lease: Any
+) -> tree.Hold:
     text = place.source.text[place.start : body.place.start].rstrip()
     header = place._replace(end=place.start + len(text))
-    return tree.Hold(place, header, parts, reuse, bindings or (), body, cache, lease)
+    return tree.Hold(place, header, parts, prefix or (), reuse, bindings or (), body, cache, lease)
 
 
 def _target(target: Any) -> tuple[Any, tuple[Any, ...]]:

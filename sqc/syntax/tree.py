@@ -182,6 +182,13 @@ class Part(Node):
     reserve: Expr | None
 
 
+class Segment(Node):
+    """What a stretch of a context is made of: equal keys, equal content."""
+
+    key: Expr
+    length: Expr
+
+
 class Lease(Node):
     pool: Ref
     time: Expr
@@ -192,6 +199,7 @@ class Hold(Node):
 
     header: Place
     parts: tuple[Part, ...]
+    prefix: tuple[Segment, ...]
     reuse: Expr | None
     bindings: tuple[Field, ...]
     body: Block
@@ -207,6 +215,11 @@ class Grow(Node):
 class Load(Node):
     pool: Ref
     amount: Expr
+
+
+class Checkpoint(Node):
+    pool: Ref
+    position: Expr
 
 
 class Drop(Node):
@@ -283,8 +296,8 @@ class RunOwn(Node):
 
 
 Stmt: TypeAlias = (
-    Turn | End | Set | CostRecord | Observe | Branch | Loop | While | Choose | Hold | Grow | Load | Drop
-    | Release | Run | Serve | Transfer | Fork | Join | CallStmt | EntryCall | Mark | RunOwn
+    Turn | End | Set | CostRecord | Observe | Branch | Loop | While | Choose | Hold | Grow | Load | Checkpoint
+    | Drop | Release | Run | Serve | Transfer | Fork | Join | CallStmt | EntryCall | Mark | RunOwn
 )  # fmt: skip
 
 

@@ -28,7 +28,8 @@ def test_every_program_is_covered() -> None:
     chapters = ["01-queue.sq", "02-memory.sq", "03-sessions.sq", "04-cache.sq", "05-engine.sq", "06-cliff.sq"]
     engines = ["disaggregated.sq", "replica.sq", "routing.sq", "sglang.sq", "tandem.sq", "vllm.sq"]
     loops = ["eviction_weights.sq", "size_split.sq"]  # test_worked_programs.py
-    assert names == chapters + sorted(engines + loops)
+    histories = ["chats.sq", "checkpoints.sq"]  # test_checkpoints.py
+    assert names == chapters + sorted(engines + histories + loops)
 
 
 @pytest.mark.parametrize("path", sorted(PROGRAMS.glob("*.sq")), ids=lambda path: path.name)

@@ -8,8 +8,10 @@
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -115,6 +117,19 @@ class _Build:
         raise NotImplementedError
 
 
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Code is built of some hundred thousand objects that all stay until it is done: the collector of cycles would walk
+    them again and again, for half of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 class NativeBuild(_Build):
     mode = "native"
 
@@ -127,9 +142,10 @@ class NativeBuild(_Build):
         if kept:
             self.about, code = kept
         else:
-            module = self.module
-            self.about = self._about()
-            code = object_code(module)
+            with _without_collection():
+                module = self.module
+                self.about = self._about()
+                code = object_code(module)
             if place:
                 stored.save(place, self.about, code)
         self._code = MachineCode(code, self.about.cells, len(self.about.metrics))
@@ -164,7 +180,8 @@ class PortableBuild(_Build):
         self._compiled: dict[int, Any] = {}
         self._export = export
         if export is None:
-            self.traced(1)
+            with _without_collection():
+                self.traced(1)
         self.about = self._about() if export is None else export.about
         self.seconds = time.perf_counter() - started
 
@@ -202,7 +219,7 @@ class PortableBuild(_Build):
         count = len(seeds)
         lanes = 1 << (count - 1).bit_length()
         if lanes not in self._compiled:
-            with jax.enable_x64(True):
+            with jax.enable_x64(True), _without_collection():
                 self._compiled[lanes] = self.traced(lanes).lower().compile()
         fill = lanes - count
         seeds = np.concatenate([seeds, np.repeat(seeds[:1], fill)])

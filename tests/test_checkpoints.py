@@ -47,7 +47,7 @@ class Lanes:
             self.memory.banks[bank] = self.memory.banks[bank].at[:, base : base + values.shape[1]].set(values)
 
     def victims(self) -> list[int]:
-        return np.asarray(self.chain.victim(self.memory, 0)).tolist()
+        return [int(victim) for victim in np.asarray(self.chain.victim(self.memory, 0))]
 
 
 def rule(stamps: Sequence[float], budget: float) -> int:

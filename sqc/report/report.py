@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sqc.inputs import did_you_mean
 from sqc.report import measured
 from sqc.report.document import document, dump
+from sqc.report.html import html
 from sqc.report.rows import CLIENT_ROWS, ClaimRow, GaugeRow, PoolRow, SampleRow, Samples, StageRow, label
 from sqc.report.text import text
 
@@ -134,6 +135,14 @@ class Report:
 
     def __str__(self) -> str:
         return text(self)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return html(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython shows where it has no HTML."""
+        printer.text("..." if cycle else str(self))
 
 
 def _named(rows: Sequence[_Named], name: str, what: str) -> _Named:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -29,24 +29,46 @@ POOL_HEADER = (
 )
 
 
+class Section(NamedTuple):
+    """A table of the report (without rows: none), and notes, each with the number of rows that stand above it."""
+
+    header: Cells
+    rows: list[Cells]
+    notes: list[tuple[int, str]]
+
+
 def text(report: Report) -> str:
-    """The whole report; sections without rows are left out."""
-    sections = [
-        [_run_line(report)],
-        _observe_table(report),
-        _table(GAUGE_HEADER, map(_gauge_cells, report.gauges)),
-        _table(CLAIM_HEADER, map(_claim_cells, report.claims)) + _claim_notes(report.claims),
-        _sample_table("client", [row for row in report.clients if row.count], 5),
-        _table(STAGE_HEADER, map(_stage_cells, report.stages)),
-        _table(STEP_HEADER, (_step_cells(row) for row in report.stages if row.iterations)) + _step_notes(report.stages),
-        _table(POOL_HEADER, map(_pool_cells, report.pools)) + _pool_notes(report.pools),
+    """The whole report."""
+    parts = [run_line(report)]
+    for header, rows, notes in sections(report):
+        lines = aligned(header, rows) if rows else []
+        above = len(lines) - len(rows)
+        for position, note in reversed(notes):
+            lines.insert(above + position, note)
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def sections(report: Report) -> list[Section]:
+    """All tables of the report; those without rows and notes are left out."""
+    stages, pools = report.stages, report.pools
+    clients = [row for row in report.clients if row.count]
+    made = [
+        _section(_sample_header("observe"), _sample_cells(report.observes, 4))._replace(notes=_observe_notes(report)),
+        _section(GAUGE_HEADER, map(_gauge_cells, report.gauges)),
+        _section(CLAIM_HEADER, map(_claim_cells, report.claims), _claim_notes(report.claims)),
+        _section(_sample_header("client"), _sample_cells(clients, 5)),
+        _section(STAGE_HEADER, map(_stage_cells, stages)),
+        _section(STEP_HEADER, (_step_cells(row) for row in stages if row.iterations), _step_notes(stages)),
+        _section(POOL_HEADER, map(_pool_cells, pools), _pool_notes(pools)),
     ]
-    return "\n\n".join("\n".join(lines) for lines in sections if lines)
+    return [section for section in made if section.rows or section.notes]
 
 
-def _table(header: Cells, rows: Iterable[Cells]) -> list[str]:
+def _section(header: Cells, rows: Iterable[Cells], notes: Iterable[str] = ()) -> Section:
+    """A table with notes below it."""
     cells = list(rows)
-    return aligned(header, cells) if cells else []
+    return Section(header, cells, [(len(cells), note) for note in notes])
 
 
 def _words(name: str) -> str:
@@ -54,7 +76,8 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _run_line(report: Report) -> str:
+def run_line(report: Report) -> str:
+    """One line that says what was run."""
     return (
         f"run: horizon {shortest(report.horizon)} end {shortest(report.end)} warmup {shortest(report.warmup)}"
         f" seed {report.seed} events {report.events} arrivals {report.arrivals} ended {report.ended}"
@@ -62,17 +85,21 @@ def _run_line(report: Report) -> str:
     )
 
 
-def _observe_table(report: Report) -> list[str]:
-    """The observes; a test that came out 0 every time is followed by a note."""
-    lines = _sample_table("observe", report.observes, 4)
-    for position, row in reversed(list(enumerate(report.observes))):
-        if row.name in report.tests and row.count >= 2 * BATCHES and not np.any(row.samples.value):
-            lines.insert(position + 3, f"note: {row.name} is constant 0 in all {row.count} samples")
-    return lines
+def _observe_notes(report: Report) -> list[tuple[int, str]]:
+    """Below a test that came out 0 every time."""
+    return [
+        (position, f"note: {row.name} is constant 0 in all {row.count} samples")
+        for position, row in enumerate(report.observes, 1)
+        if row.name in report.tests and row.count >= 2 * BATCHES and not np.any(row.samples.value)
+    ]
 
 
-def _sample_table(kind: str, rows: Sequence[SampleRow], decimals: int) -> list[str]:
-    cells = [
+def _sample_header(kind: str) -> Cells:
+    return (kind, "count", "mean", "95% CI", "cv2", "p99")
+
+
+def _sample_cells(rows: Sequence[SampleRow], decimals: int) -> list[Cells]:
+    return [
         (
             row.name,
             str(row.count),
@@ -83,7 +110,6 @@ def _sample_table(kind: str, rows: Sequence[SampleRow], decimals: int) -> list[s
         )
         for row in rows
     ]
-    return _table((kind, "count", "mean", "95% CI", "cv2", "p99"), cells)
 
 
 def _gauge_cells(row: GaugeRow) -> Cells:

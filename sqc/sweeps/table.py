@@ -331,6 +331,16 @@ class Sweep:
     def __str__(self) -> str:
         return self.text()
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from sqc.sweeps.html import html
+
+        return html(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython shows where it has no HTML."""
+        printer.text("..." if cycle else str(self))
+
 
 class SweepInterrupted(KeyboardInterrupt):
     """A sweep was interrupted (Ctrl-C); `partial` holds the lanes that were finished."""

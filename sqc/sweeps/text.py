@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 PAGE_WIDTH = 140
 """Columns of text that the table may take where there is no terminal to ask."""
 
+FAILED = "failed"
+"""The header of the column that counts failed runs."""
+
 LISTED_FAILURES = 20
 LISTED_POINTS = 5
 
@@ -115,7 +118,7 @@ def _main(sweep: Sweep, metrics: Sequence[str], width: int, fit: Fit) -> list[Ta
     finished, failed = sweep.finished, sweep.failed
     leading = [*_inputs(sweep, shown), ["seeds", *(str(finished[index]) for index in shown)]]
     if sweep.failures:
-        leading.append(["failed", *(str(failed[index]) for index in shown)])
+        leading.append([FAILED, *(str(failed[index]) for index in shown)])
     columns = ([_metric_column(sweep, name, shown)] for name in _chosen(sweep, metrics))
     return _tables("", leading, columns, width, fit)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sqc.search.objective import Estimate, Objective, objective
     from sqc.search.optimize import optimize
     from sqc.search.outcome import Outcome
-    from sqc.sweeps import StoreError, Sweep, SweepInterrupted, open_sweep, resume_sweep
+    from sqc.sweeps import StoreError, Sweep, SweepInterrupted, merge_sweeps, open_sweep, resume_sweep
 
 __version__ = VERSION
 
@@ -51,6 +51,7 @@ _HOMES = {
     "compile": "sqc.program",
     "gradient": "sqc.search.gradient",
     "load": "sqc.artefact",
+    "merge_sweeps": "sqc.sweeps",
     "objective": "sqc.search.objective",
     "optimize": "sqc.search.optimize",
     "open_sweep": "sqc.sweeps",
@@ -79,6 +80,7 @@ __all__ = [
     "compile",
     "gradient",
     "load",
+    "merge_sweeps",
     "objective",
     "open_sweep",
     "optimize",

@@ -202,6 +202,7 @@ class Program:
         out: str | Path | None = None,
         resume: bool = False,
         block: int | None = None,
+        shard: str | tuple[int, int] | None = None,
     ) -> Sweep:
         """Every seed at every point, all as lanes of one kernel.
 
@@ -215,7 +216,9 @@ class Program:
         point until its 95 % interval is that narrow, or it has `max_seeds`.
 
         `out` is a folder that keeps the sweep, a Parquet file per block of lanes (`block` of them, or as
-        many as take some seconds); with `resume` the sweep that is there already goes on.
+        many as take some seconds); with `resume` the sweep that is there already goes on. With `shard`,
+        `"2/8"`, only the second of eight parts of the lanes is run; `sqc.merge_sweeps` puts the folders of
+        all parts together.
 
         `progress` is called with the number of lanes done and of all lanes. Failed lanes are listed in
         the result; Ctrl-C raises SweepInterrupted, which has the finished lanes.
@@ -234,12 +237,16 @@ class Program:
         from sqc.sweeps.experiment import Experiment
         from sqc.sweeps.looks import until as checked_until
         from sqc.sweeps.runner import run
+        from sqc.sweeps.shards import shard as named_part
         from sqc.sweeps.store import Store
 
         kernel = self.kernel(mode=mode)
         stop = checked_until(until, max_seeds, named, kernel.metrics) if until else None
         lanes = (tuple(every), named, end, start, limit)
-        experiment = Experiment(self.ir, self.inputs, *lanes, kernel.mode, stop, self.skip)
+        part = None if shard is None else named_part(shard)
+        if part is not None and (stop is not None or out is None):
+            raise InputError("shard: goes with out, and without until, which looks at all seeds of a point")
+        experiment = Experiment(self.ir, self.inputs, *lanes, kernel.mode, stop, self.skip, part)
         how: dict[str, Any] = {"threads": threads, "progress": progress, "block": block}
         if out is None:
             return run(experiment, kernel, **how)

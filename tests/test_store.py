@@ -481,6 +481,125 @@ def test_interrupted_command(
     assert captured.err == "sqc sweep: interrupted; `sqc sweep kept --resume` goes on\n"
 
 
+# ----------------------------------------------------------------------------- in parts
+
+
+def parts(program: Program, tmp_path: Path, count: int, **changed: Any) -> list[Path]:
+    """The folders of all parts of the sweep."""
+    folders = [tmp_path / f"part{number}" for number in range(1, count + 1)]
+    for number, folder in enumerate(folders, 1):
+        program.sweep(**{**SWEPT, **changed}, out=folder, shard=(number, count))
+    return folders
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_parts_are_the_whole(program: Program, tmp_path: Path, stored: Sweep, folder: Path, count: int) -> None:
+    """Merged in any order, the rows, failures and pooled samples are those of a sweep that was run as one."""
+    folders = parts(program, tmp_path, count)
+    assert sum(int(Sweep.open(part).done.sum()) for part in folders) == int(stored.done.sum())
+    assert not any(Sweep.open(part).interrupted for part in folders)
+    merged = sqc.merge_sweeps(folders[::-1], tmp_path / "merged")
+    same(merged, stored)
+    same(Sweep.open(tmp_path / "merged"), stored)
+    rows = [
+        polars.read_parquet(where / "lanes/*.parquet").sort("point", "seed") for where in (folder, tmp_path / "merged")
+    ]
+    assert rows[0].equals(rows[1])
+    same(resume_sweep(tmp_path / "merged"), stored)
+
+
+def test_a_part_goes_on(program: Program, tmp_path: Path) -> None:
+    (part,) = [program.sweep(**SWEPT, out=tmp_path / "part", shard="2/3")]
+    block(tmp_path / "part", 0).unlink()
+    assert Sweep.open(tmp_path / "part").interrupted
+    same(resume_sweep(tmp_path / "part"), part)
+    with pytest.raises(InputError, match="its shard is 2/3, not 1/3"):
+        program.sweep(**SWEPT, out=tmp_path / "part", shard="1/3", resume=True)
+    with pytest.raises(InputError, match="its shard is 2/3, not none"):
+        program.sweep(**SWEPT, out=tmp_path / "part", resume=True)
+
+
+@pytest.mark.usefixtures("stored")
+def test_what_is_not_merged(program: Program, tmp_path: Path, folder: Path) -> None:
+    """A clear line, and nothing is written."""
+    one, two, three = parts(program, tmp_path, 3)
+    (other, *_) = parts(program, tmp_path / "other", 3, horizon=90)
+    (half, *_) = parts(program, tmp_path / "half", 2)
+    before = contents(tmp_path)
+    for folders, problem in (
+        ([one, two], "no shard 3/3"),
+        ([one, two, two, three], "part2: shard 2/3, as .*part2"),
+        ([one, two, three, folder], "sweep: a whole sweep, not a shard of one"),
+        ([one, other, three], "not of the sweep of .*part1: its horizon is 90, not 100"),
+        ([one, half, three], "part1: shard 1/2, and .*part1 is shard 1/3"),
+        ([], "no folders"),
+    ):
+        with pytest.raises(InputError, match=problem):
+            sqc.merge_sweeps(folders, tmp_path / "merged")
+    with pytest.raises(StoreError, match="there already, and not an empty folder"):
+        sqc.merge_sweeps([one, two, three], folder)
+    assert contents(tmp_path) == before
+    block(two, 0).unlink()
+    with pytest.raises(InputError, match="part2: not finished"):
+        sqc.merge_sweeps([one, two, three], tmp_path / "merged")
+    block(three, 0).write_bytes(b"")
+    with pytest.raises(StoreError, match="truncated or damaged"):
+        sqc.merge_sweeps([one, two, three], tmp_path / "merged")
+    assert not (tmp_path / "merged").exists()
+
+
+def test_a_merge_that_fails_leaves_nothing(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = parts(program, tmp_path, 2)
+    before = contents(tmp_path)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Store, "add", full)
+    with pytest.raises(OSError, match="No space left"):
+        sqc.merge_sweeps(folders, tmp_path / "merged")
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [("3/2", "counted from 1"), ("0/2", "counted from 1"), ("half", "write I/N"), ("1/-2", "write I/N")],
+)
+def test_no_such_part(program: Program, folder: Path, given: str, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        program.sweep(**SWEPT, out=folder, shard=given)
+    assert not folder.exists()
+
+
+def test_merge_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fakes.install(monkeypatch)
+    fakes.install_front_end(monkeypatch)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    Path("prog.sq").write_text("a program", encoding="utf-8")
+
+    def sqc_(line: str) -> tuple[int, str, str]:
+        code = main(line.split())
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    swept = "sweep prog.sq --seeds 20 --horizon 10 --set C=2e5,6e4 --metric events"
+    for number in (1, 2):
+        assert sqc_(f"{swept} --shard {number}/2 --out part{number}")[0] == 0
+    assert sqc_("merge part1 part2 -o whole --metric events") == sqc_(f"{swept} --out one")
+    for line, said in (
+        (
+            f"{swept} --shard 1/2",
+            "sweep: --shard goes with --out, and without --until, which looks at all seeds of a point",
+        ),
+        (f"{swept} --shard 3/2 --out x", "sweep: shard 3/2: parts are counted from 1 to their number"),
+        ("sweep part1 --resume --shard 1/2", "sweep: --shard: the sweep in part1 has its own"),
+        ("merge part1 -o x", "merge: no shard 2/2"),
+    ):
+        assert sqc_(line) == (2, "", f"sqc {said}\n")
+    assert sqc_("merge part1 part2 -o whole") == (1, "", "sqc merge: whole: there already, and not an empty folder\n")
+
+
 # ----------------------------------------------------------------------------- the length of blocks
 
 

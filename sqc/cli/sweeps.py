@@ -94,6 +94,10 @@ def sweep(
     out: Annotated[
         str | None, typer.Option(metavar="DIR", help="Keep the sweep in this folder, a Parquet file per block of runs.")
     ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="I/N", help="Run only part I of N of the runs, into --out; `sqc merge` joins the parts."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the sweep in the folder.")] = False,
     workload: Workload = None,
     defs: Defs = None,
@@ -119,6 +123,7 @@ def sweep(
       sqc sweep prog.sq --seeds 1000 --horizon 2e4 --warmup 2e3 --set C=1e4:2e5:12log --out sweep/
       sqc sweep sweep/ --resume
       sqc sweep prog.sq --seeds 30 --horizon 2e4 --set C=2e5,6e4 --until client.response.mean=1%
+      sqc sweep prog.sq --seeds 1000 --horizon 2e4 --set C=2e5,6e4 --shard 2/8 --out part2/
       sqc sweep prog.sq --seeds 7,9,20:30 --horizon 2e4 --set C=6e4,2e4 --baseline C=2e5 --csv t.csv
       sqc sweep prog.sq --seeds 20 --horizon 2e4 --design sobol:64 --over C=1e4:2e5log
     """
@@ -137,6 +142,8 @@ def sweep(
             raise InputError(f"missing option '--{'seeds' if seeds is None else 'horizon'}'")
         elif resume and out is None:
             raise InputError("--resume goes with --out, or with the folder of a sweep")
+        elif shard is not None and (out is None or until):
+            raise InputError("--shard goes with --out, and without --until, which looks at all seeds of a point")
         from sqc.sweeps import SweepInterrupted
 
         try:
@@ -176,6 +183,7 @@ def sweep(
                         out=out,
                         resume=resume,
                         block=block,
+                        shard=shard,
                     )
         except SweepInterrupted as stop:
             table = stop.partial
@@ -221,6 +229,40 @@ def show(
         return 0
 
 
+@app.command()
+def merge(
+    ctx: typer.Context,
+    folders: Annotated[list[str], typer.Argument(metavar="DIR...", help="The folders of `sqc sweep --shard`.")],
+    out: Annotated[str, typer.Option("--out", "-o", metavar="DIR", help="The folder of the whole sweep; a new one.")],
+    metric: Metric = None,
+    quantiles: Quantiles = None,
+    baseline: Baseline = None,
+    csv: Csv = None,
+    as_json: Json = False,
+) -> int:
+    """Put the parts of a sweep together; print the table.
+
+    All parts must be there, finished and of one sweep. The folder has the rows of a sweep that was run as one.
+
+    \b
+    Example:
+      sqc merge part1/ part2/ part3/ -o sweep/
+      sqc merge part*/ -o sweep/ --metric client.response.p99
+    """
+    with failing(ctx.command_path, as_json):
+        no_inputs(ctx)
+        against = pairs(baseline, "--baseline", "VALUE")
+        parts = quantile_list(quantiles)
+        from sqc.sweeps import merge_sweeps, open_sweep
+
+        _check_metrics(open_sweep(folders[0]).metrics, metric)
+        table = merge_sweeps(folders, out)
+        _print(table, metric, against, parts, as_json)
+        if csv:
+            table.to_csv(csv)
+        return FAILED if table.failures else 0
+
+
 def pairs(given: Sequence[str] | None, option: str, what: str) -> dict[str, str]:
     """The texts of a repeatable option `NAME=...` by name."""
     from sqc.inputs import assigned
@@ -255,7 +297,7 @@ def _points(file: str | None, spec: str | None, over: Mapping[str, str]) -> Any:
 
 
 _OF_THE_STORE = (
-    *("seeds", "horizon", "warmup", "settings", "points", "design", "over", "until", "max_seeds", "out"),
+    *("seeds", "horizon", "warmup", "settings", "points", "design", "over", "until", "max_seeds", "out", "shard"),
     *("workload", "defs", "arrivals", "mode", "no_skip"),
 )
 

@@ -5,6 +5,7 @@ experiment                 what is to be run: points, seeds, times, when to stop
 runner                     runs it, block of lanes after block
 looks                      when the seeds of a point suffice
 store, manifest, blocks    a folder that keeps it: what is run, one Parquet file per block
+shards                     a sweep in parts, and their merging
 assemble, table            from blocks to the result
 spread, student, baseline  its statistics over seeds; paired differences
 text, frames               the result as text, for pandas and for xarray
@@ -17,9 +18,10 @@ from pathlib import Path
 
 from sqc.sweeps.design import design
 from sqc.sweeps.errors import StoreError
+from sqc.sweeps.shards import merge as merge_sweeps
 from sqc.sweeps.table import Sweep, SweepInterrupted
 
-__all__ = ["StoreError", "Sweep", "SweepInterrupted", "design", "open_sweep", "resume_sweep"]
+__all__ = ["StoreError", "Sweep", "SweepInterrupted", "design", "merge_sweeps", "open_sweep", "resume_sweep"]
 
 
 def open_sweep(path: str | Path) -> Sweep:

@@ -40,7 +40,7 @@ def assemble(experiment: Experiment, metrics: Sequence[str], blocks: Sequence[Bl
         arrivals=experiment.arrivals,
         mode=experiment.mode,
         done=done,
-        asked=np.arange(width) < counts[:, None],
+        asked=experiment.asked(counts, width),
         pooled=functools.reduce(added, (block.pooled for block in blocks), _NONE),
         until=until,
         confidence=nominal_confidence(until.sizes(len(experiment.seeds))) if until else CONFIDENCE,

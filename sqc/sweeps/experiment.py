@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sqc.sweeps.looks import Until
+from sqc.sweeps.shards import Shard
 from sqc.sweeps.spread import Floats, Ints
 from sqc_runtime.histogram import Pooled
 
@@ -52,6 +53,17 @@ class Experiment:
     until: Until | None = None
     skip: bool = True
     """Whether equal iterations of step stages are taken at once (the last digits depend on it)."""
+    shard: Shard | None = None
+    """The part of the lanes that is run here (None: all); no part of what the sweep is."""
+
+    def whole(self) -> Experiment:
+        """The experiment of which this is a part."""
+        return replace(self, shard=None)
+
+    def asked(self, counts: Ints, width: int) -> NDArray[np.bool_]:
+        """The lanes to run, [points, width], where each point is to have so many seeds."""
+        asked: NDArray[np.bool_] = np.arange(width) < counts[:, None]
+        return asked if self.shard is None else asked & self.shard.mask(asked.shape)
 
     def seeds_of(self, numbers: Ints) -> NDArray[np.uint64]:
         """The seeds with these numbers, from 0; past the named ones they go on after the largest."""

@@ -21,6 +21,7 @@ from sqc.inputs import seeds_text
 from sqc.ir import IR_VERSION, Program, to_json
 from sqc.sweeps.experiment import Experiment
 from sqc.sweeps.looks import Until
+from sqc.sweeps.shards import shard
 from sqc.textform import shortest
 from sqc.version import VERSION
 
@@ -63,8 +64,9 @@ def identity(description: Mapping[str, Any]) -> str:
     return _hash(json.dumps({**description, "program": program}, sort_keys=True))
 
 
-def experiment_of(description: Mapping[str, Any], program: Program) -> Experiment:
-    """Undoes `describe`. Raises LookupError, TypeError or ValueError where it is none."""
+def experiment_of(description: Mapping[str, Any], program: Program, part: Sequence[int] | None) -> Experiment:
+    """Undoes `describe`; `part` is the shard that the manifest names. Raises LookupError, TypeError or ValueError where
+    it is none."""
     arrivals = description["arrivals"]
     return Experiment(
         program=program,
@@ -77,6 +79,7 @@ def experiment_of(description: Mapping[str, Any], program: Program) -> Experimen
         mode=str(description["mode"]),
         until=_until(description["until"]),
         skip=bool(description["skip"]),
+        shard=None if part is None else shard((int(part[0]), int(part[1]))),
     )
 
 

@@ -92,7 +92,7 @@ def run(
 def _todo(experiment: Experiment, finished: list[Block]) -> tuple[Ints, Ints, int]:
     """Points and seed numbers of the lanes that are to be run now, in their order; how many are done."""
     done, counts = standing(experiment, finished)
-    asked = np.arange(max(int(counts.max()), done.shape[1])) < counts[:, None]
+    asked = experiment.asked(counts, max(int(counts.max()), done.shape[1]))
     asked[:, : done.shape[1]] &= ~done
     points, numbers = np.nonzero(asked)
     order = np.lexsort((numbers, points, numbers // GROUP))

@@ -62,6 +62,7 @@ class Store:
             _write(folder / PROGRAM, (to_json(experiment.program) + "\n").encode())
             document = {
                 "format": manifest.FORMAT,
+                "shard": experiment.shard,
                 "sweep": description,
                 "made": manifest.surroundings(experiment.mode),
             }
@@ -83,12 +84,13 @@ class Store:
     @classmethod
     def _opened(cls, folder: Path) -> Store:
         """The store in a folder, its blocks not read yet."""
-        description = _read_manifest(folder)
+        document = _read_manifest(folder)
+        description = document["sweep"]
         try:
             from sqc import irfile
             from sqc.diagnostics import CompileError
 
-            experiment = manifest.experiment_of(description, irfile.read(folder / PROGRAM))
+            experiment = manifest.experiment_of(description, irfile.read(folder / PROGRAM), document.get("shard"))
             store = cls(folder, experiment, description)
         except CompileError as error:
             raise StoreError(folder / PROGRAM, error.diagnostics[0].message) from None
@@ -129,8 +131,14 @@ class Store:
     def check(self, experiment: Experiment, metrics: Sequence[str]) -> None:
         """Refuse with an InputError an experiment that is not the stored one."""
         problem = manifest.difference(self._description, manifest.describe(experiment, metrics))
+        if not problem and self.experiment.shard != experiment.shard:
+            problem = f"its shard is {self.experiment.shard or 'none'}, not {experiment.shard or 'none'}"
         if problem:
             raise InputError(f"{self.folder}: the sweep that is there differs: {problem}")
+
+    def differs(self, other: Store) -> str | None:
+        """The first thing in which another store is of another sweep, or None; which shards they are does not count."""
+        return manifest.difference(self._description, other._description)
 
     def __enter__(self) -> Store:
         return self
@@ -196,6 +204,7 @@ class Store:
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
+    """The document, of this format and with the description of a sweep."""
     path = folder / MANIFEST
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -209,8 +218,8 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         raise StoreError(path, "not the manifest of a sweep")
     if document.get("format") != manifest.FORMAT:
         raise StoreError(path, f"format {document.get('format')}; this sqc reads {manifest.FORMAT}")
-    description: dict[str, Any] = document["sweep"]
-    return description
+    found: dict[str, Any] = document
+    return found
 
 
 def _write(path: Path, data: bytes, workshop: Path | None = None) -> None:

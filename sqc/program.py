@@ -203,6 +203,8 @@ class Program:
         resume: bool = False,
         block: int | None = None,
         shard: str | tuple[int, int] | None = None,
+        engine: str = "local",
+        address: str | None = None,
     ) -> Sweep:
         """Every seed at every point, all as lanes of one kernel.
 
@@ -218,7 +220,8 @@ class Program:
         `out` is a folder that keeps the sweep, a Parquet file per block of lanes (`block` of them, or as
         many as take some seconds); with `resume` the sweep that is there already goes on. With `shard`,
         `"2/8"`, only the second of eight parts of the lanes is run; `sqc.merge_sweeps` puts the folders of
-        all parts together.
+        all parts together. With `engine` "ray" the blocks are tasks of a Ray cluster: the one at
+        `address`, else what the environment names, else one of this machine's own.
 
         `progress` is called with the number of lanes done and of all lanes. Failed lanes are listed in
         the result; Ctrl-C raises SweepInterrupted, which has the finished lanes.
@@ -247,7 +250,13 @@ class Program:
         if part is not None and (stop is not None or out is None):
             raise InputError("shard: goes with out, and without until, which looks at all seeds of a point")
         experiment = Experiment(self.ir, self.inputs, *lanes, kernel.mode, stop, self.skip, part)
-        how: dict[str, Any] = {"threads": threads, "progress": progress, "block": block}
+        how: dict[str, Any] = {
+            "threads": threads,
+            "progress": progress,
+            "block": block,
+            "engine": engine,
+            "address": address,
+        }
         if out is None:
             return run(experiment, kernel, **how)
         with Store.begin(Path(out), experiment, kernel.metrics, resume) as store:

@@ -54,6 +54,7 @@ def _loaded_errors() -> tuple[type[Exception], ...]:
         "sqc.kernel": "KernelError",
         "sqc.artefact": "ArtefactError",
         "sqc.sweeps.errors": "StoreError",
+        "sqc.sweeps.cluster": "ClusterError",
         "sqc.pictures.style": "NoMatplotlib",
         "sqc.search.sampler": "NoOptuna",
     }

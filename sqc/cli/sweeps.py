@@ -110,6 +110,13 @@ def sweep(
     block: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Runs of a block; default: as many as take some seconds.")
     ] = None,
+    engine: Annotated[
+        str, typer.Option(metavar="ENGINE", help="local, or ray: blocks are tasks of a Ray cluster.")
+    ] = "local",
+    ray_address: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="The cluster of --engine ray; default: that of RAY_ADDRESS, or one here."),
+    ] = None,
     csv: Csv = None,
     as_json: Json = False,
 ) -> int:
@@ -124,6 +131,7 @@ def sweep(
       sqc sweep sweep/ --resume
       sqc sweep prog.sq --seeds 30 --horizon 2e4 --set C=2e5,6e4 --until client.response.mean=1%
       sqc sweep prog.sq --seeds 1000 --horizon 2e4 --set C=2e5,6e4 --shard 2/8 --out part2/
+      sqc sweep prog.sq --seeds 10000 --horizon 2e4 --set C=1e4:2e5:12log --engine ray --out sweep/
       sqc sweep prog.sq --seeds 7,9,20:30 --horizon 2e4 --set C=6e4,2e4 --baseline C=2e5 --csv t.csv
       sqc sweep prog.sq --seeds 20 --horizon 2e4 --design sobol:64 --over C=1e4:2e5log
     """
@@ -132,6 +140,10 @@ def sweep(
         from sqc.inputs import InputError, assignments
 
         check_mode(mode)
+        if engine not in ("local", "ray"):
+            raise InputError(f"--engine {engine}: local or ray")
+        if ray_address is not None and engine != "ray":
+            raise InputError("--ray-address goes with --engine ray")
         against = pairs(baseline, "--baseline", "VALUE")
         parts = quantile_list(quantiles)
         folder = Path(program) if Path(program).is_dir() else None
@@ -153,7 +165,13 @@ def sweep(
                 _check_metrics(open_sweep(folder).metrics, metric)
                 with progress_bar() as progress:
                     table = resume_sweep(
-                        folder, threads=threads, progress=progress, block=block, cache_dir=kernels_folder()
+                        folder,
+                        threads=threads,
+                        progress=progress,
+                        block=block,
+                        engine=engine,
+                        address=ray_address,
+                        cache_dir=kernels_folder(),
                     )
             else:
                 assert seeds is not None
@@ -184,6 +202,8 @@ def sweep(
                         resume=resume,
                         block=block,
                         shard=shard,
+                        engine=engine,
+                        address=ray_address,
                     )
         except SweepInterrupted as stop:
             table = stop.partial

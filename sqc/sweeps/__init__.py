@@ -6,6 +6,7 @@ runner                     runs it, block of lanes after block
 looks                      when the seeds of a point suffice
 store, manifest, blocks    a folder that keeps it: what is run, one Parquet file per block
 shards                     a sweep in parts, and their merging
+cluster                    blocks as the tasks of a Ray cluster
 assemble, table            from blocks to the result
 spread, student, baseline  its statistics over seeds; paired differences
 text, frames               the result as text, for pandas and for xarray
@@ -38,6 +39,8 @@ def resume_sweep(
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     block: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
     cache_dir: Path | None = None,
 ) -> Sweep:
     """Run what the sweep in a folder still lacks; the program and all else are as stored there.
@@ -53,4 +56,13 @@ def resume_sweep(
         program.cache_dir = cache_dir
         kernel = program.kernel(mode=store.experiment.mode, skip=store.experiment.skip)
         store.check(store.experiment, kernel.metrics)
-        return run(store.experiment, kernel, store=store, threads=threads, progress=progress, block=block)
+        return run(
+            store.experiment,
+            kernel,
+            store=store,
+            threads=threads,
+            progress=progress,
+            block=block,
+            engine=engine,
+            address=address,
+        )

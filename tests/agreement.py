@@ -26,12 +26,17 @@ FAILURES = (sqc.CompileError, sqc.RunError, sqc.InputError)
 #: Seconds that one run of the reference may take before its case is left out.
 LIMIT = 10.0
 
+#: How often the reference is run again where ours differs. It adds the work of the jobs at a stage up in an order that
+#: changes from run to run, so the last bits of `work(s)` do, and with them what a program decides by them.
+AGAIN = 12
+
 
 @dataclass
 class Comparison:
     """All runs of a case: `lines` say what differs; `refused` runs ended in an error on both sides.
 
-    `unanswered` runs are those that the reference did not finish in time; ours is not run there.
+    `unanswered` runs are those that the reference did not finish in time; ours is not run there. `unsteady` runs are
+    those that differ, where the reference differs from itself as well: run again, it ended otherwise.
     """
 
     lines: list[str] = field(default_factory=list)
@@ -39,6 +44,7 @@ class Comparison:
     runs: int = 0
     refused: int = 0
     unanswered: int = 0
+    unsteady: int = 0
 
 
 def compare(case: Case, limit: int = 40, spellings: bool = True) -> Comparison:
@@ -97,9 +103,21 @@ def _one(case: Case, seed: int, sets: dict[str, float], result: Comparison) -> N
         wrong += sample_differences(name, samples, actual.samples[name])
     for name, changes in expected.gauges.items():
         wrong += change_differences(name, changes, actual.gauges[name])
-    if wrong:
+    if wrong and _unsteady(case, seed, sets, expected):
+        result.unsteady += 1
+    elif wrong:
         result.kinds.add(DIFFERS)
         result.lines += [where + line for line in wrong]
+
+
+def _unsteady(case: Case, seed: int, sets: dict[str, float], first: ReferenceRun) -> bool:
+    """Whether the reference, run again, does not end as it did: then no difference from it says anything."""
+    times: dict[str, Any] = {"horizon": case.horizon, "warmup": case.warmup, "arrivals": case.arrivals}
+    for _ in range(AGAIN):
+        again = reference.run(case.source, seed=seed, sets=sets, files=dict(case.files), limit=LIMIT, **times)
+        if again.report != first.report:
+            return True
+    return False
 
 
 def recorded_differences(measured: Mapping[str, Any], ours: ReferenceRun) -> list[str]:

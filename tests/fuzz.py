@@ -44,6 +44,7 @@ class Tally:
     runs: int = 0
     refused: int = 0
     unanswered: int = 0
+    unsteady: int = 0
     differ: int = 0
 
     def add(self, result: Comparison) -> None:
@@ -52,12 +53,14 @@ class Tally:
             self.runs += result.runs
             self.refused += result.refused
             self.unanswered += result.unanswered
+            self.unsteady += result.unsteady
             self.differ += bool(result.lines)
 
     def line(self) -> str:
         return (
             f"{self.programs} programs, {self.runs} runs compared: {self.differ} programs differed, "
-            f"{self.refused} runs refused by both, {self.unanswered} not answered by the reference"
+            f"{self.refused} runs refused by both, {self.unanswered} not answered by the reference, "
+            f"{self.unsteady} where it differs from itself"
         )
 
 

@@ -80,7 +80,10 @@ def print_summary(summary: dict[str, Any], as_json: bool) -> None:
 
 def print_kernel(compiled: Program, mode: str | None, as_json: bool) -> None:
     """What `sqc compile` says about a kernel."""
+    from sqc.passes.pathwise import reasons
+
     kernel = compiled.kernel(mode=mode)
+    rough = reasons(compiled.ir)
     summary = {
         "file": compiled.ir.file,
         "inputs": dict(kernel.inputs),
@@ -88,6 +91,7 @@ def print_kernel(compiled: Program, mode: str | None, as_json: bool) -> None:
         "capacities": dict(kernel.capacities),
         "mode": kernel.mode,
         "iterates": kernel.iterates,
+        "no_pathwise": rough,
         "from_cache": kernel.from_cache,
         "compile_seconds": kernel.compile_seconds,
     }
@@ -102,7 +106,10 @@ def print_kernel(compiled: Program, mode: str | None, as_json: bool) -> None:
         )
     print("inputs")
     for name, value in kernel.inputs.items():
-        print(f"  {name} = {shortest(value)}")
+        why = rough[name]
+        print(
+            f"  {name} = {shortest(value)}: " + (f"no pathwise derivatives, {why}" if why else "pathwise derivatives")
+        )
     print("capacities")
     for name, size in kernel.capacities.items():
         print(f"  {name} = {size}")

@@ -13,17 +13,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 
 from sqc.inputs import InputError, Number, Seeds, check_names, number, point
 from sqc.search.objective import Estimate, Objective, objective
+from sqc.search.pathwise import Pathwise
 from sqc.sweeps.spread import Floats
 
 if TYPE_CHECKING:
     from sqc.program import Program
 
+DIFFERENCES, PATHWISE = "differences", "pathwise"
+"""Methods."""
 LADDER = tuple(0.2 / 2**k for k in range(7))
 """Steps tried, as shares of |x| (of 1 where x is 0)."""
 _LEAST_SEEDS = 8
@@ -103,6 +106,7 @@ def _curvature(steps: Floats, means: Floats, errors: Floats) -> float:
     return float(np.sum(weights * squares * means)) / spread if spread else 0.0
 
 
+@overload
 def gradient(
     program: Program,
     metric: str,
@@ -113,7 +117,33 @@ def gradient(
     wrt: str | Sequence[str] | None = None,
     steps: Mapping[str, Number] | None = None,
     mode: str | None = None,
-) -> Gradient:
+    method: Literal["differences"] = "differences",
+) -> Gradient: ...
+@overload
+def gradient(
+    program: Program,
+    metric: str,
+    *,
+    horizon: Number,
+    seeds: Seeds,
+    warmup: Number = 0.0,
+    wrt: str | Sequence[str] | None = None,
+    steps: Mapping[str, Number] | None = None,
+    mode: str | None = None,
+    method: Literal["pathwise"],
+) -> Pathwise: ...
+def gradient(
+    program: Program,
+    metric: str,
+    *,
+    horizon: Number,
+    seeds: Seeds,
+    warmup: Number = 0.0,
+    wrt: str | Sequence[str] | None = None,
+    steps: Mapping[str, Number] | None = None,
+    mode: str | None = None,
+    method: str = DIFFERENCES,
+) -> Gradient | Pathwise:
     """The derivatives of an objective with respect to the inputs `wrt` (one or several; all by default).
 
         g = sqc.gradient(program, "client.response.mean", horizon=2e4, seeds=64, warmup=2e3, wrt="C")
@@ -122,7 +152,13 @@ def gradient(
     Central differences under common random numbers: every seed at both ends. `steps` gives the steps of some
     inputs, in their units; the others are chosen as the module says. The standard error is that of the noise; the bias
     of a chosen step is estimated to be below a quarter of it.
+
+    `method` "pathwise" differentiates the runs themselves, by `jax.jvp`, where they depend smoothly on the inputs: see
+    `sqc.passes.pathwise`, and `sqc compile` for which inputs those are. `metric` is the name of one mean then. Both are
+    checked against the derivatives of the mean wait of M/M/1 and M/G/1. InputError says why an input does not qualify.
     """
+    if method not in (DIFFERENCES, PATHWISE):
+        raise InputError(f"gradient: method {method}: {DIFFERENCES} or {PATHWISE}")
     names = [wrt] if isinstance(wrt, str) else list(program.inputs if wrt is None else wrt)
     check_names(dict.fromkeys([*names, *(steps or {})]), program.inputs)
     given = {name: number(step, f"step of {name}") for name, step in (steps or {}).items()}
@@ -132,4 +168,8 @@ def gradient(
     of = objective(program, metric, horizon=horizon, seeds=seeds, warmup=warmup, mode=mode)
     if len(of.seeds) < 2:
         raise InputError("gradient: a standard error needs at least 2 seeds")
+    if method == PATHWISE:
+        if given:
+            raise InputError("gradient: steps are of differences, and the method is pathwise")
+        return Pathwise(of, names)
     return Gradient(of, names, given)

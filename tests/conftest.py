@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -18,6 +19,12 @@ os.environ.setdefault("PYTHONHASHSEED", "0")
 
 OPTIMISED = {"test_corpus", "test_founding", "test_kernel", "test_lanes", "test_programs", "test_closed_forms"}
 """Test files that run the code as users get it. The others build many programs and run each for a moment."""
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays; the collector of cycles need not walk it, nor come as often as it does."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.fixture(autouse=True, scope="module")

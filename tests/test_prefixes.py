@@ -74,7 +74,7 @@ def test_own_prefixes(name: str) -> None:
     assert not unequal(corpus_program(name), 200.0)
 
 
-@pytest.mark.parametrize("profile", ["cache", "evict", "preempt", "grow"])
+@pytest.mark.parametrize("profile", ["cache", "preempt"])
 def test_own_prefixes_of_generated_programs(profile: str) -> None:
     """Without `cachedin`: within a hold it counts what the hold reads, which a cache by session has consumed."""
     cases = (generate(Random(f"prefixes {profile} {number}"), profile) for number in range(30))
@@ -253,7 +253,7 @@ def parameters(number: int) -> Parameters:
     )
 
 
-@pytest.mark.parametrize("number", range(10))
+@pytest.mark.parametrize("number", range(6))
 def test_shared_system_prompts(number: int) -> None:
     """Hit tokens, admission by admission, and what was evicted in all."""
     given = parameters(number)

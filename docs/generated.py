@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -49,8 +51,44 @@ def failures() -> str:
     return _table(ERRORS)
 
 
+def python() -> str:
+    """What `import sqc` has: signatures and docstrings."""
+    import sqc
+
+    return "\n\n".join(_entry(name, getattr(sqc, name)) for name in sqc.__all__ if not name.startswith("_"))
+
+
+def _entry(name: str, thing: Any) -> str:
+    parts = [f"## {name}", _described(f"sqc.{name}", thing, inspect.isclass(thing) and not _is_plain(thing))]
+    if inspect.isclass(thing):
+        for member, value in vars(thing).items():
+            made = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+            if not member.startswith("_") and inspect.getdoc(made) and _is_documented(made):
+                parts += [f"### {name}.{member}", _described(f"{name}.{member}", made, False)]
+        if "__call__" in vars(thing) and thing.__call__.__doc__:
+            parts += [f"### {name}(...)", _described("", thing.__call__, False)]
+    return "\n\n".join(parts)
+
+
+def _is_plain(thing: type) -> bool:
+    """A class that nobody calls: an exception, or what functions return."""
+    return issubclass(thing, BaseException) or not inspect.getdoc(thing.__init__) or thing.__module__ != "sqc.program"
+
+
+def _is_documented(thing: Any) -> bool:
+    return inspect.isfunction(thing) or isinstance(thing, property | functools.cached_property)
+
+
+def _described(name: str, thing: Any, called: bool) -> str:
+    text = inspect.getdoc(thing) or ""
+    if not inspect.isfunction(thing) and not called:
+        return text
+    signature = re.sub(r"(?<=[(, ])(\w+: )'([^']*)'", r"\1\2", str(inspect.signature(thing))).replace("self, ", "")
+    return f"```text\n{name}{signature}\n```\n\n{text}"
+
+
 def _table(rows: Iterable[tuple[str, str]]) -> str:
     return "\n".join(["| code | meaning |", "|---|---|", *(f"| `{code}` | {text} |" for code, text in rows)])
 
 
-PARTS = {"commands": commands, "diagnostics": diagnostics, "failures": failures}
+PARTS = {"commands": commands, "diagnostics": diagnostics, "failures": failures, "python": python}

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sqc.search.objective import Estimate, Objective, objective
     from sqc.search.optimize import optimize
     from sqc.search.outcome import Outcome
+    from sqc.search.pathwise import Pathwise
     from sqc.sweeps import StoreError, Sweep, SweepInterrupted, merge_sweeps, open_sweep, resume_sweep
 
 __version__ = VERSION
@@ -42,6 +43,7 @@ _HOMES = {
     "Kernel": "sqc.kernel",
     "Objective": "sqc.search.objective",
     "Outcome": "sqc.search.outcome",
+    "Pathwise": "sqc.search.pathwise",
     "Program": "sqc.program",
     "Report": "sqc.report",
     "RunError": "sqc.program",
@@ -70,6 +72,7 @@ __all__ = [
     "Kernel",
     "Objective",
     "Outcome",
+    "Pathwise",
     "Program",
     "Report",
     "RunError",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shlex
 from pathlib import Path
 from types import ModuleType
@@ -10,8 +11,10 @@ from typing import Any
 
 import pytest
 
+import sqc
 from documents import DOCS, PAGES, blocks, shown
 from harness import ROOT
+from sqc.check.language import CONTEXT, DISTRIBUTIONS, FUNCTIONS, OBSERVABLES, TOTALS
 from sqc.cli import main
 from sqc.codegen.errors import ERRORS
 from sqc.diagnostics import CODES
@@ -65,10 +68,20 @@ def generated() -> ModuleType:
 
 def test_the_reference_has_every_command(generated: ModuleType) -> None:
     text = generated.on_page_markdown((DOCS / "reference/commands.md").read_text(encoding="utf-8"))
-    for name in ("check", "ir", "compile", "run", "fmt", "draw", "trace", "plot", "sweep", "show", "optimize"):
+    for name in ("check", "ir", "compile", "run", "fmt", "draw", "trace", "plot", "sweep", "show", "merge", "optimize"):
         assert f"\n## sqc {name}\n" in text
         assert f"Usage: sqc {name} " in text
     assert "--horizon TIME" in text
+    assert "<!--" not in text
+
+
+def test_the_reference_has_every_name_of_python(generated: ModuleType) -> None:
+    text = generated.on_page_markdown((DOCS / "reference/python.md").read_text(encoding="utf-8"))
+    for name in sqc.__all__:
+        assert name.startswith("_") or f"\n## {name}\n" in text
+    for name in ("Program.run", "Program.sweep", "Sweep.to_xarray", "Report.observe", "Kernel.lanes"):
+        assert f"\n### {name}\n" in text
+    assert "horizon" in text
     assert "<!--" not in text
 
 
@@ -77,3 +90,16 @@ def test_the_reference_has_every_error(generated: ModuleType) -> None:
     for code, meaning in [*CODES.items(), *ERRORS]:
         assert f"\n| `{code}` | {meaning} |" in text
     assert "<!--" not in text
+
+
+def test_the_language_has_its_page() -> None:
+    """Every keyword of the grammar, function, distribution, observable and context variable stands on it as code."""
+    page = (DOCS / "reference" / "language.md").read_text(encoding="utf-8")
+    fenced = re.findall(r"^```text\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    inline = re.findall(r"`([^`]+)`", re.sub(r"^```.*?^```$", "", page, flags=re.DOTALL | re.MULTILINE))
+    shown = set(re.findall(r"\w+(?:\.\w+)?", " ".join([*fenced, *inline])))
+    grammar = (ROOT / "sqc" / "syntax" / "grammar.lark").read_text(encoding="utf-8")
+    keywords = set(re.findall(r'"(\w+)"', re.sub(r"//.*", "", grammar)))
+    assert len(keywords) > 100
+    assert not keywords - shown
+    assert not {*FUNCTIONS, *OBSERVABLES, *TOTALS, *DISTRIBUTIONS, *CONTEXT} - shown

@@ -13,7 +13,7 @@ import pytest
 
 import sqc
 from documents import DOCS, PAGES, blocks, shown
-from harness import ROOT
+from harness import ROOT, corpus_program
 from sqc.check.language import CONTEXT, DISTRIBUTIONS, FUNCTIONS, OBSERVABLES, TOTALS
 from sqc.cli import main
 from sqc.codegen.errors import ERRORS
@@ -90,6 +90,17 @@ def test_the_reference_has_every_error(generated: ModuleType) -> None:
     for code, meaning in [*CODES.items(), *ERRORS]:
         assert f"\n| `{code}` | {meaning} |" in text
     assert "<!--" not in text
+
+
+@pytest.mark.parametrize("name", ["f04_vllm_like", "e04_gauges", "e02_cache_routing"])
+def test_the_report_has_its_page(name: str) -> None:
+    """Every metric's family and field."""
+    page = (DOCS / "reference" / "report.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"`(\w+)`", page))
+    sections = set(re.findall(r"`(\w+)\.NAME`", page))
+    metrics = corpus_program(name).kernel().metrics
+    assert {metric.partition(".")[0] for metric in metrics if "." in metric} <= sections
+    assert {metric.rpartition(".")[2] for metric in metrics} <= shown
 
 
 def test_the_language_has_its_page() -> None:

@@ -18,6 +18,7 @@ from sqc.check.language import CONTEXT, DISTRIBUTIONS, FUNCTIONS, OBSERVABLES, T
 from sqc.cli import main
 from sqc.codegen.errors import ERRORS
 from sqc.diagnostics import CODES
+from sqc.lower import compile_text
 
 WITH_OUTPUT = [page for page in PAGES if shown(page)]
 
@@ -114,3 +115,17 @@ def test_the_language_has_its_page() -> None:
     assert len(keywords) > 100
     assert not keywords - shown
     assert not {*FUNCTIONS, *OBSERVABLES, *TOTALS, *DISTRIBUTIONS, *CONTEXT} - shown
+
+
+def test_the_examples_of_the_language_are_right() -> None:
+    """The program, the engine and the claims of the page, in a program where they need one."""
+    page = (DOCS / "reference" / "language.md").read_text(encoding="utf-8")
+    fenced = re.findall(r"^```text\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    (whole,) = (text for text in fenced if "fn main" in text)
+    (engine,) = (text for text in fenced if text.startswith("device"))
+    (claims,) = (text for text in fenced if text.startswith("gauge"))
+    load = "workload { arrive poisson(1); init { set length = 1; } }"
+    compile_text(whole)
+    compile_text(f"fn main() {{ {engine} {load} server {{ run vllm decode (cost(vllm, 1)); }} }}")
+    served = "server { run engine (cost(engine, 1)); observe wait = now; }"
+    compile_text(f"fn main() {{ stage engine : fifo; {load} {served} {claims} }}")

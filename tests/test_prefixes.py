@@ -279,3 +279,10 @@ def test_shared_system_prompts(number: int) -> None:
     assert report.pool("kv").evicted_units == radix.evicted * given.block
     assert hits > 0
     assert shares > 0  # a first turn read what other sessions had left
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_what_must_hold(number: int) -> None:
+    """The checks of the debug mode, at every settled instant: amounts, and the tree's order of releases."""
+    kernel = compiled(parameters(number).source()).kernel(debug=True)
+    assert not kernel.lanes(SEEDS, horizon=60.0).failures

@@ -194,7 +194,7 @@ def test_compile(capsys: CaptureFixture) -> None:
     lines = out.splitlines()
     assert lines[:7] == [
         "prog.sq: kernel built in 1.25 s, mode native",
-        *("inputs", "  C = 200000", "  think time = 3"),
+        *("inputs", "  C = 200000: pathwise derivatives", "  think time = 3: pathwise derivatives"),
         *("capacities", "  sessions = 64", "  kv.entries = 32"),
     ]
     assert lines[7:9] == [f"metrics ({len(fakes.METRICS)})", "  events"]

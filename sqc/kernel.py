@@ -118,7 +118,8 @@ class Kernel:
     other in machine code), "portable" (lanes in lockstep, any backend of JAX), or None for the best here.
     `debug`: check the invariants of the simulation at every settled instant (a lane that breaks one fails with R199).
     `skip`: take equal iterations of step stages at once, where that changes nothing but the time it takes.
-    `export`: the portable build that a file of a compiled program has; it is called where it fits.
+    `export`: the portable build that a file of a compiled program has; it is called where it fits. `cache_dir`: the
+    folder where machine code is kept between processes, and taken from.
     """
 
     def __init__(
@@ -131,13 +132,14 @@ class Kernel:
         debug: bool = False,
         skip: bool = True,
         export: Export | None = None,
+        cache_dir: Path | None = None,
     ):
         if mode not in (None, "native", "portable"):
             raise KernelError(f"mode is `native` or `portable`, not {mode!r}")
         self.program = program
         self.mode = mode or best_mode()
         self.inputs: dict[str, float] = {decl.name: decl.default for decl in program.inputs}
-        self._export = export
+        self._export, self._cache_dir = export, cache_dir
         self._samples, self._options = samples, Options(debug=debug, skip=skip)
         self._capacities = self._initial(capacities or {})
         self._lanes = 1 if samples else CHUNK[self.mode]
@@ -170,7 +172,7 @@ class Kernel:
         with self._lock:
             if key not in self._builds:
                 if mode == "native":
-                    self._builds[key] = NativeBuild(self.program, sizes, self._options, _kept_in)
+                    self._builds[key] = NativeBuild(self.program, sizes, self._options, self._cache_dir)
                 else:
                     ready = self._export is not None and self._export.fits(sizes, self._options)
                     export = self._export if ready else None
@@ -202,7 +204,7 @@ class Kernel:
 
     @property
     def from_cache(self) -> bool:
-        """Whether the machine code was read from the folder of `keep_compilations`."""
+        """Whether the machine code was read from `cache_dir`."""
         return self._build().from_cache
 
     def emit(self, form: str) -> str:
@@ -597,12 +599,3 @@ def _changes(bank: NDArray[np.float64], base: int) -> Changes:
 def _cores() -> int:
     """Cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-_kept_in: Path | None = None
-
-
-def keep_compilations(folder: str) -> None:
-    """Keep the kernels that this process compiles in a folder, and take those that are there."""
-    global _kept_in
-    _kept_in = Path(folder)

@@ -144,16 +144,19 @@ class Program:
         checked at every settled instant; a lane on which one does not hold fails with R199. `skip`, if given, goes
         before the program's.
         """
-        from sqc.kernel import Kernel, keep_compilations
+        from sqc.kernel import Kernel
 
         skip = self.skip if skip is None else skip
         key = (samples, None if capacities is None else tuple(sorted(capacities.items())), mode, debug, skip)
         if key not in self._kernels:
-            if self.cache_dir is not None:
-                keep_compilations(str(self.cache_dir))
-            self._kernels[key] = Kernel(
-                self.ir, samples=samples, capacities=capacities, mode=mode, debug=debug, skip=skip, export=self._export
-            )
+            how: dict[str, Any] = {
+                "samples": samples,
+                "capacities": capacities,
+                "mode": mode,
+                "debug": debug,
+                "skip": skip,
+            }
+            self._kernels[key] = Kernel(self.ir, **how, export=self._export, cache_dir=self.cache_dir)
         return self._kernels[key]
 
     def _times(self, horizon: Number, warmup: Number, arrivals: int | None) -> tuple[float, float, float]:

@@ -23,7 +23,6 @@ import sqc
 from compare import change_differences, differences, sample_differences
 from harness import ROOT, run_of
 from isolated import Server
-from sqc import kernel
 from sqc_runtime import streams
 
 VERSION = "0.1.4"
@@ -66,7 +65,6 @@ def draw_as_it_does(patch: pytest.MonkeyPatch) -> None:
             start = streams.mix(start + streams.GOLDEN + value)
         return start
 
-    patch.setattr(kernel, "_kept_in", None)  # what the process keeps on disk draws as the reference does
     patch.setattr(streams, "root", lambda seed: seed)
     patch.setattr(streams, "substream", substream)
 

@@ -75,7 +75,7 @@ UNUSED = {"over_cap_queue": np.nan, "over_cap_need": np.nan, "growing_at_end": 0
 
 FAILING: set[int] = set()
 kept_in: list[str] = []
-"""Folders given to `keep_compilations`."""
+"""Folders in which kernels were to be kept."""
 SPAN = ir.Span(3, 4, 3, 8)
 STAGE = ("mean_number", "utilization", "completed", "throughput", "mean_wait", "mean_service", "iterations")
 POOL = (
@@ -189,6 +189,8 @@ class Kernel:
         self._gauges = [declared.name for declared in program.gauges]
         self.inputs = {declared.name: declared.default for declared in program.inputs}
         self.options = options
+        if options.get("cache_dir") is not None:
+            kept_in.append(str(options["cache_dir"]))
         self.capacities = {"sessions": 64, "kv.entries": 32}
         self.mode = options.get("mode") or "native"
         self.iterates: dict[str, str | None] = {}
@@ -237,7 +239,6 @@ def install(monkeypatch: pytest.MonkeyPatch, kernel: type[Kernel] = Kernel, fail
     """Put the stand-in where `sqc.kernel` would be, for one test."""
     module = types.ModuleType("sqc.kernel")
     vars(module).update(Kernel=kernel, KernelError=KernelError, Interrupted=Interrupted, Failure=Failure)
-    vars(module).update(keep_compilations=kept_in.append)
     monkeypatch.setitem(sys.modules, "sqc.kernel", module)
     kept_in.clear()
     FAILING.clear()

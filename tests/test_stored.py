@@ -13,7 +13,6 @@ import pytest
 import fakes
 import sqc
 from sqc import ir, stored
-from sqc import kernel as kernels
 from sqc.build import About
 from sqc.cli import main
 from sqc.kernel import Kernel
@@ -40,24 +39,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache") / "kernels"
 
 
-@pytest.fixture(autouse=True)
-def _kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernels of a test are kept in the folder of this file; those of other files are not."""
-    monkeypatch.setattr(kernels, "_kept_in", None)
-    kernels.keep_compilations(str(folder))
-
-
-def built() -> Kernel:
-    return Kernel(PROGRAM, samples=True, capacities=SIZES)
+def built(folder: Path, program: ir.Program = PROGRAM) -> Kernel:
+    return Kernel(program, samples=True, capacities=SIZES, cache_dir=folder)
 
 
 @pytest.fixture(scope="module")
 def first(folder: Path) -> Kernel:
     """A kernel that was compiled here, and that has filled the folder."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "_kept_in", folder)
-        kernel = built()
-        assert not kernel.from_cache
+    kernel = built(folder)
+    assert not kernel.from_cache
     return kernel
 
 
@@ -68,16 +58,16 @@ def outcome(kernel: Kernel, work: float = 1.0) -> tuple[Any, ...]:
     return {name: value.hex() for name, value in result.metrics.items()}, samples, repr(result.failure), result.mode
 
 
-def test_second_build(first: Kernel) -> None:
-    second = built()
+def test_second_build(first: Kernel, folder: Path) -> None:
+    second = built(folder)
     assert second.from_cache
     assert second.metrics == first.metrics
     assert outcome(second) == outcome(first)
     assert second.emit("assembly") == first.emit("assembly")
 
 
-def test_failures_keep_their_place(first: Kernel) -> None:
-    second = built()
+def test_failures_keep_their_place(first: Kernel, folder: Path) -> None:
+    second = built(folder)
     assert outcome(second, -1.0) == outcome(first, -1.0)
     failure = second.run(3, **SETTING, inputs={"work": -1.0}).failure
     assert second.from_cache
@@ -87,18 +77,23 @@ def test_failures_keep_their_place(first: Kernel) -> None:
     assert SOURCE.splitlines()[failure.span.line - 1].lstrip().startswith("run svc")
 
 
-def test_what_only_building_gives(first: Kernel) -> None:
+def test_what_only_building_gives(first: Kernel, folder: Path) -> None:
     """Text of the code is made anew when it is asked for."""
-    second = built()
+    second = built(folder)
     assert "define" in second.emit("llvm")
     assert second.emit("llvm") == first.emit("llvm")
     assert second.from_cache
 
 
 @pytest.mark.usefixtures("first")
-def test_another_file_name_hits() -> None:
-    moved = dataclasses.replace(PROGRAM, file="elsewhere.sq", source="")
-    assert Kernel(moved, samples=True, capacities=SIZES).from_cache
+def test_another_file_name_hits(folder: Path) -> None:
+    assert built(folder, dataclasses.replace(PROGRAM, file="elsewhere.sq", source="")).from_cache
+
+
+@pytest.mark.usefixtures("first")
+def test_what_names_no_folder_has_none() -> None:
+    """Whatever other kernels of the process do."""
+    assert not Kernel(PROGRAM, samples=True, capacities=SIZES).from_cache
 
 
 def place(folder: Path, program: ir.Program = PROGRAM, **change: Any) -> Path:
@@ -164,8 +159,7 @@ def test_a_damaged_file_is_written_again(first: Kernel, folder: Path, tmp_path: 
     (whole,) = folder.glob("*.kernel")
     damaged = tmp_path / whole.name
     damaged.write_bytes(whole.read_bytes()[:1000])
-    kernels.keep_compilations(str(tmp_path))
-    again = built()
+    again = built(tmp_path)
     assert not again.from_cache
     assert outcome(again) == outcome(first)
     assert stored.load(damaged) is not None

@@ -121,14 +121,14 @@ def record(program: Program, seed: int = 1, *, until: Number, sets: Mapping[str,
         raise InputError(f"until {until}: must be above 0 and finite")
     inputs = point(sets or {}, program.inputs)
     whole = checked_seed(seed)
-    from sqc.kernel import Kernel, keep_compilations  # here: wrong arguments need no kernel
+    from sqc.kernel import Kernel  # here: wrong arguments need no kernel
 
-    if program.cache_dir is not None:
-        keep_compilations(str(program.cache_dir))
     watched = dict(_watched(program.ir))
     gauges = (*program.ir.gauges, *(ir.Gauge(name, value) for name, value in watched.items()))
     # For one run machine code is the best everywhere.
-    kernel = Kernel(replace(program.ir, gauges=gauges), samples=True, capacities={"samples": _ROOM}, mode="native")
+    watched_too = replace(program.ir, gauges=gauges)
+    room = {"samples": _ROOM}
+    kernel = Kernel(watched_too, samples=True, capacities=room, mode="native", cache_dir=program.cache_dir)
     result = kernel.run(whole, horizon=end, inputs=inputs)
     if result.failure is not None:
         raise RunError(result.failure, program.ir, whole)
